@@ -45,6 +45,8 @@ class Contract:
     requires: tuple[str, ...] = ()
     """Dialects or operations, at least one of which must be there before (`linalg`, `func.func`).
     Empty: anything goes."""
+    forbids: tuple[str, ...] = ()
+    """Dialects or operations that must not be there before: the recipe cannot take them."""
     absent: tuple[str, ...] = ()
     """Dialects or operations that must be gone after."""
     must_change: bool = False

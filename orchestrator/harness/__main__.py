@@ -1,0 +1,87 @@
+"""`python -m orchestrator.harness FOLDER`: runs the job in FOLDER, events on standard output."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orchestrator import records
+from orchestrator.host import detect
+from orchestrator.job import Broken, Event, Hello, Job
+
+if TYPE_CHECKING:
+    from orchestrator.harness.ingress.base import Ingress
+    from orchestrator.harness.toolchains.base import Toolchain
+
+
+def main(argv: list[str]) -> int:
+    """Exit code 0: every cell has its outcome. 3: the stack cannot run any cell."""
+    folder = Path(argv[1]).resolve()
+    job = records.decode(Job, json.loads((folder / "job.json").read_text()))
+    stream = _take_stdout()
+
+    def emit(event: Event) -> None:
+        os.write(stream, records.dumps(event).encode() + b"\n")
+
+    # numeric libraries must not start threads that the forks below would lose
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    began = time.monotonic()
+    try:
+        ingress, toolchain, versions = _warm_up(job)
+    except Exception as error:  # noqa: BLE001  a broken image fails in any way it likes
+        emit(Broken(message=f"{type(error).__name__}: {error}"))
+        return 3
+    emit(_hello(toolchain.name, versions, time.monotonic() - began))
+    from orchestrator.harness import supervisor
+
+    supervisor.run(job, folder, ingress, toolchain, emit)
+    return 0
+
+
+def _take_stdout() -> int:
+    """The event stream's descriptor; whatever else prints goes to standard error."""
+    stream = os.dup(1)
+    os.set_inheritable(stream, False)  # noqa: FBT003
+    os.dup2(2, 1)
+    return stream
+
+
+def _warm_up(job: Job) -> tuple[Ingress, Toolchain, dict[str, str]]:
+    from orchestrator.harness.ingress import base
+    from orchestrator.harness.toolchains.choose import choose
+
+    (name,) = {cell.ingress for cell in job.cells}
+    ingress = base.find(name)
+    toolchain = choose(job.toolchain, ingress.frontend_opt())
+    versions = {**ingress.versions(), **toolchain.versions()}
+    ingress.warm_up()
+    return ingress, toolchain, versions
+
+
+def _hello(toolchain: str, versions: dict[str, str], seconds: float) -> Hello:
+    host = detect()
+    return Hello(
+        python=platform.python_version(),
+        versions=versions,
+        toolchain=toolchain,
+        hardware={
+            "cpu_model": host.cpu_model,
+            "cpu_flags": host.cpu_flags,
+            "cpus": host.cpus,
+            "memory_bytes": host.memory_bytes,
+            "kernel": host.kernel,
+        },
+        seconds=round(seconds, 3),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

@@ -1,0 +1,345 @@
+"""One cell from ingress to verdict, in a process of its own.
+
+What happens here is told to the supervisor by marks on a pipe, so that a stage that takes the
+process down has a name.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import json
+import os
+import re
+import traceback
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from orchestrator import records
+from orchestrator.compare.numeric import compare, explain
+from orchestrator.harness import formula
+from orchestrator.harness.blame import Blamed, CompilerFault, DefinitionFault, MachineFault
+from orchestrator.harness.elements import FLOATS, poison
+from orchestrator.harness.ingress.base import (
+    Array,
+    Exported,
+    Ingress,
+    Loaded,
+    Port,
+    Reference,
+    parameters_and_inputs,
+)
+from orchestrator.harness.toolchains.base import Kernel, Toolchain, call, operations
+from orchestrator.job import Cell, Contract, Done, Golden, Outcome, OutputError, RecipeRun, Step
+
+Blame = Literal["fail", "error"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """What a cell's process works with."""
+
+    folder: Path
+    """The job's folder, only read."""
+    scratch: Path
+    """A folder of its own."""
+    marks: int
+    """File descriptor of the pipe to the supervisor."""
+    ingress: Ingress
+    toolchain: Toolchain
+
+    @property
+    def kept(self) -> Path:
+        """Where files go that the supervisor may send on."""
+        return self.scratch / "kept"
+
+    def keep(self, name: str, data: bytes) -> None:
+        """Leaves a file for the supervisor."""
+        path = self.kept / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+    def mark(self, stage: str, blame: Blame) -> None:
+        """Says that a stage begins, and who is at fault should it not come back."""
+        self._send(json.dumps({"stage": stage, "blame": blame}))
+
+    def done(self, cell: str, outcome: Outcome) -> None:
+        """Says how the cell ended."""
+        self._send(records.dumps(Done(cell=cell, outcome=outcome)))
+
+    def _send(self, line: str) -> None:
+        data = line.encode() + b"\n"
+        while data:
+            data = data[os.write(self.marks, data) :]
+
+
+def run(cell: Cell, context: Context) -> Outcome:
+    """All stages of a cell. Whatever is raised becomes the outcome's message."""
+    stage = _Stage()
+    try:
+        return _run(cell, context, stage)
+    except BaseException as error:  # noqa: BLE001  a workload may raise anything, SystemExit too
+        return _unexpected(error, cell, stage)
+
+
+def record(cell: Cell, context: Context) -> Outcome:
+    """The framework's own outputs, kept as `golden.npz` and `golden.json`."""
+    stage = _Stage()
+    try:
+        loaded = _load(cell, context, stage)
+        reference = _reference(cell, context, loaded)
+    except BaseException as error:  # noqa: BLE001  as in `run`
+        return _unexpected(error, cell, stage)
+    digest = _inputs_digest(loaded)
+    context.keep("golden.npz", npz({f"output_{i}": a for i, a in enumerate(reference.outputs)}))
+    about = {"source": reference.source, "inputs_sha256": digest}
+    context.keep("golden.json", json.dumps(about).encode())
+    return Outcome(status="pass", inputs_sha256=digest)
+
+
+@dataclass
+class _Stage:
+    """Where a cell is."""
+
+    name: str = "ingress"
+    blame: Blame = "error"
+
+    def enter(self, context: Context, name: str, blame: Blame) -> None:
+        self.name, self.blame = name, blame
+        context.mark(name, blame)
+
+
+def _unexpected(error: BaseException, cell: Cell, stage: _Stage) -> Outcome:
+    """The outcome of whatever ended a cell: a finding, an exception of a layer, a full disk."""
+    if isinstance(error, Blamed):
+        return Outcome(status=error.status, phase=stage.name, message=error.message)
+    traceback.print_exc()
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return Outcome(status="miss", phase=stage.name, message="no space left on the device")
+    if isinstance(error, MemoryError):
+        return Outcome(status=stage.blame, phase=stage.name, message=out_of_memory(cell))
+    # what compilers raise is wrapped where they are called: this is the workload or ourselves
+    return Outcome(status="error", phase=stage.name, message=_raised(error, cell))
+
+
+def out_of_memory(cell: Cell) -> str:
+    """What to say of a cell that met its memory limit."""
+    return f"out of memory (limit {cell.memory_bytes / 2**30:g} GiB)"
+
+
+def _run(cell: Cell, context: Context, stage: _Stage) -> Outcome:
+    loaded = _load(cell, context, stage)
+    digest = _inputs_digest(loaded)
+    golden = _golden(cell, context, loaded, digest)
+    stage.enter(context, "ingress", "fail")
+    exported = context.ingress.export(cell, loaded)
+    context.keep("ir/00-ingress.mlir", exported.ir.encode())
+    ir = exported.ir
+    printer = ""
+    for position, recipe in enumerate(cell.recipes, start=1):
+        stage.enter(context, f"lower:{recipe.name}", "fail")
+        _check_before(recipe.contract, ir)
+        if printer != recipe.steps[0].tool:  # else a change of printer would pass for a change
+            ir = context.toolchain.apply(Step(tool=recipe.steps[0].tool, passes=""), ir)
+        ir = _lower(context.toolchain, recipe, ir)
+        printer = recipe.steps[-1].tool
+        context.keep(f"ir/{position:02}-{recipe.name}.mlir", ir.encode())
+    stage.enter(context, "codegen", "fail")
+    kernel = context.toolchain.compile(ir, exported.entry, context.scratch)
+    stage.enter(context, "execute", "fail")
+    outputs = _execute(kernel, exported, loaded, golden)
+    context.keep(
+        "inputs.npz", npz({f"argument_{i}": a for i, (_, a) in enumerate(loaded.arguments)})
+    )
+    context.keep("outputs.npz", npz({f"output_{i}": a for i, a in enumerate(outputs)}))
+    context.keep("golden.npz", npz({f"output_{i}": a for i, a in enumerate(golden)}))
+    stage.enter(context, "compare", "error")
+    errors = _compare(cell, exported.results, outputs, golden)
+    wrong = [text for error in errors if (text := explain(error))]
+    return Outcome(
+        status="fail" if wrong else "pass",
+        phase="compare" if wrong else "",
+        message="\n".join(wrong),
+        errors=errors,
+        golden="recorded" if cell.golden else "computed",
+        inputs_sha256=digest,
+    )
+
+
+def _load(cell: Cell, context: Context, stage: _Stage) -> Loaded:
+    stage.enter(context, "ingress", "error")
+    source = (context.folder / cell.workload.file).read_bytes()
+    if hashlib.sha256(source).hexdigest() != cell.workload.sha256:
+        raise MachineFault(f"{cell.workload.file} is not the file that was planned")
+    return context.ingress.load(cell, context.folder)
+
+
+def _inputs_digest(loaded: Loaded) -> str:
+    return formula.digest(array for _, array in loaded.arguments)
+
+
+def _golden(cell: Cell, context: Context, loaded: Loaded, digest: str) -> Sequence[Array]:
+    if cell.golden is None:
+        return _reference(cell, context, loaded).outputs
+    if digest != cell.golden.inputs_sha256:
+        raise DefinitionFault(
+            f"the golden was recorded from other inputs ({cell.golden.inputs_sha256[:12]}, now "
+            f"{digest[:12]}). Record it again: lh-ci golden update {cell.workload.name}"
+        )
+    return read_golden(context.folder, cell.golden, cell.workload.name)
+
+
+def read_golden(folder: Path, golden: Golden, workload: str) -> Sequence[Array]:
+    """The outputs in a golden file.
+
+    Raises:
+        DefinitionFault: it is not the file that was recorded.
+    """
+    data = (folder / golden.file).read_bytes()
+    again = f"Record it again: lh-ci golden update {workload}"
+    if len(data) != golden.size:
+        raise DefinitionFault(
+            f"{golden.file}: truncated at {len(data):,} of {golden.size:,} bytes. {again}"
+        )
+    if hashlib.sha256(data).hexdigest() != golden.sha256:
+        raise DefinitionFault(f"{golden.file}: its bytes are not those recorded. {again}")
+    with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+        return [archive[f"output_{i}"] for i in range(len(archive.files))]
+
+
+def _reference(cell: Cell, context: Context, loaded: Loaded) -> Reference:
+    reference = context.ingress.reference(loaded)
+    if not reference.outputs:
+        raise DefinitionFault(f"{cell.workload.file}: the workload returns no tensor")
+    for position, output in enumerate(reference.outputs):
+        if output.dtype.kind == "f" and np.isnan(output).any():
+            count = int(np.isnan(output).sum())
+            raise DefinitionFault(
+                f"{cell.workload.file}: output {position} is NaN in {count:,} of "
+                f"{output.size:,} elements when the framework itself computes it"
+            )
+    return reference
+
+
+def _lower(toolchain: Toolchain, recipe: RecipeRun, before: str) -> str:
+    """A module after a recipe that kept its contract."""
+    after = before
+    for step in merged(recipe.steps):
+        after = toolchain.apply(step, after)
+    if recipe.contract.must_change and after == before:
+        raise CompilerFault(f"{recipe.name} changed nothing (it says it must change the IR)")
+    if left := _present(recipe.contract.absent, after):
+        raise CompilerFault(f"{recipe.name} left {left} behind (its contract: gone)")
+    return after
+
+
+def merged(steps: Sequence[Step]) -> list[Step]:
+    """The same steps, neighbours that are plain passes of one tool joined into one."""
+    result: list[Step] = []
+    for step in steps:
+        last = result[-1] if result else None
+        if last is None or last.tool != step.tool or last.library or step.library:
+            result.append(step)
+            continue
+        joined = f"{last.passes},{step.passes}"
+        result[-1] = Step(tool=step.tool, passes=joined, source=last.source or step.source)
+    return result
+
+
+def _check_before(contract: Contract, ir: str) -> None:
+    if unwelcome := _present(contract.forbids, ir):
+        raise CompilerFault(f"found {unwelcome}, which this recipe does not take")
+    if contract.requires and not _present(contract.requires, ir):
+        wanted = " or ".join(contract.requires)
+        raise CompilerFault(f"found no {wanted}, which this recipe works on")
+
+
+def _present(names: Sequence[str], ir: str) -> str:
+    """Which operations of these names or dialects stand in the IR: `tensor.pad (2), …`."""
+    found = [
+        f"{operation} ({count})"
+        for operation, count in sorted(operations(ir).items())
+        if operation in names or operation.split(".", 1)[0] in names
+    ]
+    more = f" and {len(found) - 4} more" if len(found) > 4 else ""
+    return ", ".join(found[:4]) + more
+
+
+def _execute(
+    kernel: Kernel, exported: Exported, loaded: Loaded, golden: Sequence[Array]
+) -> list[Array]:
+    if len(exported.results) != len(golden):
+        raise CompilerFault(
+            f"the program has {len(exported.results)} outputs, its golden {len(golden)}"
+        )
+    arguments = parameters_and_inputs(loaded)
+    outputs = [
+        poison(_concrete(port, array), port.element)
+        for port, array in zip(exported.results, golden, strict=True)
+    ]
+    call(kernel, [*arguments, *outputs])
+    for position, (given, (_, original)) in enumerate(
+        zip(arguments, loaded.arguments, strict=True)
+    ):
+        if given.tobytes() != original.tobytes():
+            raise CompilerFault(f"the compiled code overwrote its argument {position}")
+    return outputs
+
+
+def _concrete(port: Port, golden: Array) -> tuple[int, ...]:
+    """The port's shape, sizes known only at run time taken from the golden."""
+    if len(port.shape) != golden.ndim:
+        raise CompilerFault(f"an output of rank {len(port.shape)}, its golden {golden.ndim}")
+    return tuple(
+        wanted if size < 0 else size for size, wanted in zip(port.shape, golden.shape, strict=True)
+    )
+
+
+def _compare(
+    cell: Cell, ports: Sequence[Port], outputs: Sequence[Array], golden: Sequence[Array]
+) -> tuple[OutputError, ...]:
+    errors = []
+    for index, (port, got, want) in enumerate(zip(ports, outputs, golden, strict=True)):
+        if (port.element in FLOATS) != (want.dtype.kind == "f"):
+            raise CompilerFault(f"output {index} is {port.element}, its golden {want.dtype.name}")
+        if got.shape != want.shape:
+            raise CompilerFault(f"output {index} is {got.shape}, its golden {want.shape}")
+        if port.element in FLOATS and port.element not in cell.tolerance:
+            raise DefinitionFault(f"golden/tolerances.yaml has no tolerance for {port.element}")
+        errors.append(compare(index, got, port.element, want, cell.tolerance))
+    return tuple(errors)
+
+
+def npz(arrays: dict[str, Array]) -> bytes:
+    """An `.npz` archive whose bytes depend on nothing but the arrays."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as target:
+        for name, array in arrays.items():
+            member = io.BytesIO()
+            np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+            info = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+            info.compress_type = zipfile.ZIP_DEFLATED
+            target.writestr(info, member.getvalue())
+    return archive.getvalue()
+
+
+def _raised(error: BaseException, cell: Cell) -> str:
+    """What was raised and, when it was raised in the workload's file, where."""
+    text = str(error).strip()
+    if re.search(r"can't allocate memory|not enough memory|bad_alloc", text):
+        return out_of_memory(cell)
+    name = Path(cell.workload.file).name
+    lines = [
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__)
+        if Path(frame.filename).name == name
+    ]
+    place = f"{name}:{lines[-1]}: " if lines else ""
+    head = "\n".join(text.splitlines()[:3])
+    return f"{place}{type(error).__name__}{': ' if head else ''}{head}"

@@ -1,0 +1,56 @@
+"""Signed, seeded numbers by formula: the same on every machine, with nothing to store.
+
+Element `i` of stream `name` is `mix(seed(name) + (i + 1) * GOLDEN_GAMMA)`, the SplitMix64
+generator of Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators" (OOPSLA
+2014), read at any position. Its top 24 bits become a multiple of 2**-23 in [-1, 1), which
+float32 holds exactly: so float32 and float64 start from the same numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+_GOLDEN_GAMMA = np.uint64(0x9E3779B97F4A7C15)
+
+
+def _mix(z: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def signed_uniform(stream: str, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
+    """Numbers in [-1, 1), each a multiple of 2**-23, of shape `shape`; `stream` seeds them."""
+    seed = int.from_bytes(hashlib.sha256(stream.encode()).digest()[:8], "little")
+    index = np.arange(1, int(np.prod(shape, dtype=np.int64)) + 1, dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        bits = _mix(np.uint64(seed) + index * _GOLDEN_GAMMA) >> np.uint64(40)
+    return (bits.astype(np.float64) * 2.0**-23 - 1.0).reshape(shape)
+
+
+def parameter(name: str, initial: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """A trained-looking parameter: never all ones or zeros, and scaled so that nets stay tame.
+
+    Two dimensions and more: uniform in [-1, 1) / sqrt(fan-in), fan-in being the elements of one
+    output (shape without its first axis). Fewer: `c + 0.1 u` where the module's own
+    initialisation is the constant `c` (norm scales, running statistics), else `0.1 u`.
+    """
+    noise = signed_uniform(f"parameter:{name}", initial.shape)
+    if initial.ndim >= 2:
+        fan_in = max(1, initial.size // max(1, initial.shape[0]))
+        return noise / np.sqrt(fan_in)
+    constant = initial.size > 0 and bool(np.all(initial == initial.flat[0]))
+    return (initial if constant else 0.0) + 0.1 * noise
+
+
+def digest(arrays: Iterable[npt.NDArray[np.generic]]) -> str:
+    """SHA-256 over types, shapes and bytes of arrays, in order."""
+    state = hashlib.sha256()
+    for array in arrays:
+        state.update(f"{array.dtype.str}{array.shape};".encode())
+        state.update(np.ascontiguousarray(array).tobytes())
+    return state.hexdigest()

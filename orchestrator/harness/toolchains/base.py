@@ -1,0 +1,106 @@
+"""Two compilers behind one interface, because their versions drift apart.
+
+`release`: the LLVM release of the image, as command-line tools. `bindings`: MLIR's Python
+bindings in the frontend's wheel, of another LLVM commit, in process. IR goes between them as
+text in generic form, which both read; bytecode and custom syntax do not survive the drift.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from orchestrator.job import Step
+
+_GENERIC_OPERATION = re.compile(r'"([A-Za-z_][\w$]*\.[\w$.]+)"\(')
+
+
+class Kernel(Protocol):
+    """Compiled code, ready to be called in this process."""
+
+    def invoke(self, descriptors: Sequence[int]) -> None:
+        """Calls the C wrapper of the entry function with addresses of memref descriptors."""
+
+
+class Toolchain(Protocol):
+    """Runs passes and makes machine code.
+
+    Every method raises `CompilerFault` when the compiler refuses or dies, `DefinitionFault` when
+    what it was told is not a pipeline at all, `MachineFault` when a tool cannot be run.
+    """
+
+    name: str
+
+    def versions(self) -> Mapping[str, str]:
+        """Tool to version; raises `MachineFault` when one is missing."""
+
+    def apply(self, step: Step, ir: str) -> str:
+        """A module after one step, in generic form."""
+
+    def compile(self, ir: str, entry: str, scratch: Path) -> Kernel:
+        """Machine code of a module in the LLVM dialect; `scratch` is a folder for its files."""
+
+
+def operations(ir: str) -> Counter[str]:
+    """How often each operation stands in a module in generic form."""
+    return Counter(_GENERIC_OPERATION.findall(ir))
+
+
+def pass_pipeline(step: Step, library: Path | None) -> str:
+    """The textual pass pipeline of a step."""
+    passes = [step.passes] if step.passes else []
+    if library is not None:
+        passes += [
+            f"transform-preload-library{{transform-library-paths={library}}}",
+            "transform-interpreter",
+        ]
+    return f"builtin.module({','.join(passes)})"
+
+
+def first_errors(text: str, limit: int = 3) -> str:
+    """The first diagnostics of a compiler's output, without the places in its temporary input."""
+    lines = [
+        re.sub(r"^(?:<stdin>|-|loc\(\S*?\)|\S+\.mlir):\d+:\d+: ", "", line.strip())
+        for line in text.splitlines()
+        if "error:" in line or "LLVM ERROR" in line or "Assertion" in line
+    ]
+    return "\n".join(dict.fromkeys(lines[:limit]))
+
+
+def call(kernel: Kernel, arguments: Sequence[npt.NDArray[np.generic]]) -> None:
+    """Calls compiled code with arrays as memrefs, inputs first, then outputs.
+
+    The memref descriptor is MLIR's C interface: allocated and aligned pointer, offset, sizes and
+    strides in elements (https://mlir.llvm.org/docs/TargetLLVMIR/#c-compatible-wrapper-emission).
+    """
+    descriptors = [_descriptor(a) for a in arguments]
+    kernel.invoke([ctypes.addressof(d) for d in descriptors])
+
+
+def _descriptor(array: npt.NDArray[np.generic]) -> ctypes.Structure:
+    rank = array.ndim
+
+    class Descriptor(ctypes.Structure):
+        _fields_ = (
+            ("allocated", ctypes.c_void_p),
+            ("aligned", ctypes.c_void_p),
+            ("offset", ctypes.c_int64),
+            ("sizes", ctypes.c_int64 * rank),
+            ("strides", ctypes.c_int64 * rank),
+        )
+
+    strides = [s // array.itemsize for s in array.strides]
+    return Descriptor(
+        array.ctypes.data,
+        array.ctypes.data,
+        0,
+        (ctypes.c_int64 * rank)(*array.shape),
+        (ctypes.c_int64 * rank)(*strides),
+    )

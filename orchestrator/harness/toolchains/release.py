@@ -1,0 +1,134 @@
+"""The LLVM release as tools: mlir-opt, mlir-translate, clang, ld.lld."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.harness.blame import Blamed, CompilerFault, DefinitionFault, MachineFault
+from orchestrator.harness.toolchains.base import Kernel, first_errors, pass_pipeline
+from orchestrator.job import Step
+
+_TOOLS = ("mlir-opt", "mlir-translate", "clang", "ld.lld")
+_BAD_PIPELINE = "MLIR Textual PassPipeline Parser"
+_BAD_LIBRARY = "lh-schedule.mlir:"
+_RUNTIME = Path(__file__).parent.parent / "runtime" / "float16.c"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedObject:
+    """A shared object loaded into this process."""
+
+    library: ctypes.CDLL
+    symbol: str
+
+    def invoke(self, descriptors: Sequence[int]) -> None:
+        """Calls the C wrapper of the entry function with addresses of memref descriptors."""
+        function = getattr(self.library, self.symbol)
+        function.restype = None
+        function(*(ctypes.c_void_p(address) for address in descriptors))
+
+
+@dataclass(frozen=True)
+class ReleaseToolchain:
+    """Tools below one prefix, e.g. `/usr/lib/llvm-22`."""
+
+    prefix: Path
+    frontend_opt: Path | None
+    """The frontend's own optimizer (`torch-mlir-opt`), for its dialects."""
+    name: str = "release"
+
+    def versions(self) -> Mapping[str, str]:
+        """Version of every tool, as it says itself."""
+        return {tool: self._version(self.prefix / "bin" / tool) for tool in _TOOLS}
+
+    def apply(self, step: Step, ir: str) -> str:
+        """A module after one step, in generic form."""
+        with tempfile.TemporaryDirectory() as folder:
+            library = None
+            if step.library is not None:
+                library = Path(folder, "lh-schedule.mlir")
+                library.write_text(step.library)
+            argv = [
+                str(self._optimizer(step)),
+                "--mlir-print-op-generic",
+                f"--pass-pipeline={pass_pipeline(step, library)}",
+            ]
+            return _run(argv, ir, source=step.source)
+
+    def compile(self, ir: str, entry: str, scratch: Path) -> Kernel:
+        """Translates to LLVM IR, compiles at -O3 for this CPU, links and loads.
+
+        Neither a C compiler nor its libraries are needed: what the code calls (libm, malloc) is
+        found in the process that loads it.
+        """
+        llvm_ir = _run([str(self._tool("mlir-translate")), "--mlir-to-llvmir"], ir)
+        source, target = scratch / "module.ll", scratch / "module.so"
+        source.write_text(llvm_ir)
+        flags = ["-O3", "-march=native", "-fPIC", "-shared", "-nostdlib", "-Wno-override-module"]
+        linker = f"--ld-path={self._tool('ld.lld')}"
+        inputs = [str(source), str(_RUNTIME)]
+        _run([str(self._tool("clang")), *flags, linker, *inputs, "-o", str(target)])
+        ctypes.CDLL("libm.so.6", mode=ctypes.RTLD_GLOBAL)
+        return SharedObject(library=_load(target), symbol=f"_mlir_ciface_{entry}")
+
+    def _tool(self, name: str) -> Path:
+        return self.prefix / "bin" / name
+
+    def _optimizer(self, step: Step) -> Path:
+        if step.tool == "mlir-opt":
+            return self._tool("mlir-opt")
+        if self.frontend_opt is None:
+            raise DefinitionFault(
+                f"{step.source}: `tool: frontend-opt`, but this stack has no torch-mlir-opt"
+            )
+        return self.frontend_opt
+
+    @staticmethod
+    def _version(tool: Path) -> str:
+        if shutil.which(tool) is None:
+            raise MachineFault(f"{tool} is missing or not executable: the image is broken")
+        match = re.search(r"\d+\.\d+\.\d+\w*", _run([str(tool), "--version"]))
+        return match[0] if match else "unknown"
+
+
+def _run(argv: Sequence[str], text: str | None = None, *, source: str = "") -> str:
+    """Standard output of a tool, or the fault that its end speaks of."""
+    try:
+        done = subprocess.run(argv, input=text, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise MachineFault(f"{argv[0]} could not be run: {error}") from error
+    if done.returncode == 0:
+        return done.stdout
+    raise _fault(Path(argv[0]).name, done.returncode, done.stderr, source)
+
+
+def _fault(tool: str, code: int, stderr: str, source: str) -> Blamed:
+    import sys
+
+    print(stderr, file=sys.stderr)  # the cell's last words
+    errors = first_errors(stderr)
+    place = f"{source}: " if source else ""
+    if _BAD_PIPELINE in stderr or _BAD_LIBRARY in stderr:
+        parser = [line for line in stderr.splitlines() if line.strip()]
+        return DefinitionFault(f"{place}{errors or parser[0]}")
+    if "No space left on device" in stderr:
+        return MachineFault(f"{tool}: no space left on the device")
+    if code < 0:
+        name = signal.Signals(-code).name
+        return CompilerFault(f"{tool} died of {name}{': ' if errors else ''}{errors}")
+    return CompilerFault(errors or f"{tool} ended with exit code {code} and no error message")
+
+
+def _load(path: Path) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise CompilerFault(f"the compiled code cannot be loaded: {error}") from error
