@@ -125,11 +125,9 @@ def explain(error: OutputError) -> str:
         else "must be equal"
     )
     gap = abs(error.worst_got - error.worst_golden)
-    lines = [
+    text = (
         f"output {error.index}: {error.mismatches:,} of {error.elements:,} elements off, "
         f"worst {gap:.3g} at [{place}] "
         f"(got {error.worst_got:.6g}, golden {error.worst_golden:.6g}; {allowed})"
-    ]
-    if error.pattern:
-        lines.append(f"pattern: {error.pattern}")
-    return "\n".join(lines)
+    )
+    return f"{text}\npattern: {error.pattern}" if error.pattern else text

@@ -49,7 +49,7 @@ def main(argv: list[str]) -> int:
 def _take_stdout() -> int:
     """The event stream's descriptor; whatever else prints goes to standard error."""
     stream = os.dup(1)
-    os.set_inheritable(stream, False)  # noqa: FBT003
+    os.set_inheritable(stream, False)
     os.dup2(2, 1)
     return stream
 

@@ -42,7 +42,8 @@ def parameter(name: str, initial: npt.NDArray[np.float64]) -> npt.NDArray[np.flo
     noise = signed_uniform(f"parameter:{name}", initial.shape)
     if initial.ndim >= 2:
         fan_in = max(1, initial.size // max(1, initial.shape[0]))
-        return noise / np.sqrt(fan_in)
+        scaled: npt.NDArray[np.float64] = noise / np.sqrt(fan_in)
+        return scaled
     constant = initial.size > 0 and bool(np.all(initial == initial.flat[0]))
     return (initial if constant else 0.0) + 0.1 * noise
 

@@ -14,6 +14,7 @@ import resource
 import selectors
 import shutil
 import signal
+import sys
 import tempfile
 import time
 import zlib
@@ -67,7 +68,7 @@ class _Child:
     printed: int = 0
     open_pipes: int = 2
     stage: str = "ingress"
-    blame: str = "error"
+    blame: cells.Blame = "error"
     stage_began: float = 0.0
     stages: list[StageTime] = field(default_factory=list)
     outcome: Outcome | None = None
@@ -132,7 +133,7 @@ class Supervisor:
         )
         self.children[pid] = child
         for descriptor, kind in ((marks_read, "marks"), (words_read, "words")):
-            os.set_blocking(descriptor, False)  # noqa: FBT003
+            os.set_blocking(descriptor, False)
             self.selector.register(descriptor, selectors.EVENT_READ, (child, kind))
         self.emit(Started(cell=cell.id))
 
@@ -146,6 +147,7 @@ class Supervisor:
             for source, target in ((null, 0), (words, 1), (words, 2)):
                 os.dup2(source, target)
             _close_all_but(marks)
+            sys.stdout = sys.stderr = open(1, "w", buffering=1, closefd=False)  # noqa: SIM115
             os.chdir(scratch)
             os.environ["TMPDIR"] = str(scratch)
             tempfile.tempdir = None  # it was settled before the fork
@@ -161,6 +163,7 @@ class Supervisor:
             context.done(cell.id, work(cell, context))
             status = 0
         finally:
+            sys.stdout.flush()
             # never back into the parent's loop, nor through its exit handlers
             os._exit(status)
 
@@ -196,7 +199,8 @@ class Supervisor:
         try:
             mark = json.loads(line)
             if "stage" in mark:
-                stage, child.blame = str(mark["stage"]), str(mark["blame"])
+                stage = str(mark["stage"])
+                child.blame = "fail" if mark["blame"] == "fail" else "error"
             else:
                 child.outcome = records.decode(Done, mark).outcome
                 return
@@ -311,7 +315,6 @@ def _exit_word(child: _Child, status: int, outcome: Outcome) -> str:
 def _verdict_of_death(child: _Child, status: int) -> Outcome:
     """The outcome of a process that ended without saying one."""
     words = b"".join(child.words)[-LAST_WORDS:].decode(errors="replace")
-    blame = "error" if child.blame == "error" else "fail"
     if child.timed_out:
         message = f"no answer within {child.cell.timeout_s:g} s: killed at its deadline"
     elif any(sign in words for sign in ("bad_alloc", "LLVM ERROR: out of memory")):
@@ -323,7 +326,7 @@ def _verdict_of_death(child: _Child, status: int) -> Outcome:
     last = next((line.strip() for line in reversed(words.splitlines()) if line.strip()), "")
     if last and not child.timed_out:
         message += f"; its last words: {last[:200]}"
-    return Outcome(status=blame, phase=child.stage, message=message)
+    return Outcome(status=child.blame, phase=child.stage, message=message)
 
 
 def _kill(pid: int) -> None:

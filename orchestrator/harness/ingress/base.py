@@ -87,7 +87,7 @@ def find(name: str) -> Ingress:
     Raises:
         ModuleNotFoundError: there is none, or what it imports is not installed.
     """
-    return importlib.import_module(f"orchestrator.harness.ingress.{name}")  # type: ignore[return-value]
+    return importlib.import_module(f"orchestrator.harness.ingress.{name}")
 
 
 def import_workload(workload: Workload, folder: Path, needs: Sequence[str]) -> ModuleType:

@@ -67,7 +67,7 @@ def versions() -> Mapping[str, str]:
 def load(cell: Cell, folder: Path) -> Loaded:
     """Makes the inputs, by formula when the cell asks for it."""
     module = import_workload(cell.workload, folder, ("model", "get_inputs"))
-    np.random.seed(_SEED)  # noqa: NPY002  workloads that draw inputs use the global generator
+    np.random.seed(_SEED)
     inputs = [np.asarray(value) for value in module.get_inputs()]
     if cell.workload.inputs == "signed":
         inputs = [_formula_input(i, value) for i, value in enumerate(inputs)]
@@ -82,7 +82,7 @@ def reference(loaded: Loaded) -> Reference:
     import jax
 
     program: Program = loaded.program
-    with jax.enable_x64(True):  # noqa: FBT003  jax's own signature
+    with jax.enable_x64(True):
         wide = [_widen(value) for value in program.inputs]
         outputs = jax.tree_util.tree_leaves(program.function(*wide))
         arrays = [np.asarray(value) for value in outputs]
@@ -108,7 +108,7 @@ def export(cell: Cell, loaded: Loaded) -> Exported:
         ir = str(module.operation.get_asm(print_generic_op_form=True))
     except MemoryError:
         raise
-    except Exception as error:  # noqa: BLE001  whatever the frontend throws is its verdict
+    except Exception as error:
         message = str(error).strip() or type(error).__name__
         raise CompilerFault(message.splitlines()[0][:400]) from error
     results = tuple(_port(leaf) for leaf in jax.tree_util.tree_leaves(lowered.out_info))

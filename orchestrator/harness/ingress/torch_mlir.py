@@ -96,11 +96,9 @@ def load(cell: Cell, folder: Path) -> Loaded:
 
     module = import_workload(cell.workload, folder, ("Model", "get_inputs"))
     torch.manual_seed(_SEED)
-    arguments = module.get_init_inputs() if hasattr(module, "get_init_inputs") else []
-    if isinstance(arguments, dict):
-        model = module.Model(**arguments)
-    else:
-        model = module.Model(*arguments)
+    arguments: Any = module.get_init_inputs() if hasattr(module, "get_init_inputs") else []
+    by_name = isinstance(arguments, dict)
+    model = module.Model(**arguments) if by_name else module.Model(*arguments)
     if not isinstance(model, torch.nn.Module):
         raise DefinitionFault(f"{cell.workload.file}: Model is no torch.nn.Module")
     inputs = list(module.get_inputs())
@@ -144,7 +142,7 @@ def export(cell: Cell, loaded: Loaded) -> Exported:
         module = _import(_lifted(program), program, output)
     except MemoryError:
         raise
-    except Exception as error:  # noqa: BLE001  whatever the frontend throws is its verdict
+    except Exception as error:
         raise CompilerFault(_reason(error)) from error
     return Exported(
         ir=str(module.operation.get_asm(print_generic_op_form=True)),
@@ -165,7 +163,7 @@ def _lifted(program: Program) -> Any:
     names = tuple(program.state)
     skeleton = copy.deepcopy(program.model).to("meta")
 
-    class Lifted(torch.nn.Module):
+    class Lifted(torch.nn.Module):  # type: ignore[misc]  # torch is not installed here
         def forward(self, *arguments: Any) -> Any:
             state = dict(zip(names, arguments[: len(names)], strict=True))
             call = program.with_inputs(arguments[len(names) :])

@@ -36,7 +36,9 @@ class Toolchain(Protocol):
     what it was told is not a pipeline at all, `MachineFault` when a tool cannot be run.
     """
 
-    name: str
+    @property
+    def name(self) -> str:
+        """`release` or `bindings`."""
 
     def versions(self) -> Mapping[str, str]:
         """Tool to version; raises `MachineFault` when one is missing."""

@@ -62,7 +62,7 @@ class BindingsToolchain:
         from torch_mlir.passmanager import PassManager
 
         with tempfile.TemporaryDirectory() as folder, Context() as context:
-            context.enable_multithreading(False)  # noqa: FBT003
+            context.enable_multithreading(False)
             library = None
             if step.library is not None:
                 library = Path(folder, "lh-schedule.mlir")
