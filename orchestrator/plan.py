@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase, translate
+from pathlib import Path
+from typing import Literal
 
-from orchestrator.job import Cell
+from orchestrator.config.cells import CellKey, cell_keys, variants_of
+from orchestrator.config.load import Config
+from orchestrator.config.models import Pool, WorkloadOptions
+from orchestrator.config.suggest import listing, nearest, unknown
+from orchestrator.errors import UsageError
+from orchestrator.host import Host
+from orchestrator.job import Cell, Constant, Golden, Job, Keep, Tolerance, Workload
+
+_NO_OPTIONS = WorkloadOptions()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,3 +31,288 @@ class PlannedCell:
     runnable: bool
     reason: str
     """Why not; empty when runnable."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdhocWorkload:
+    """A workload given by its path, from anywhere."""
+
+    name: str
+    """Its file's stem."""
+    path: Path
+    """Absolute."""
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selector:
+    """Which cells: every field that is not empty must agree, with any of its entries."""
+
+    patterns: tuple[str, ...] = ()
+    """Pipeline names, or globs over cell ids; `pytorch_cpu.mlp` takes all that begin so."""
+    pipelines: tuple[str, ...] = ()
+    workloads: tuple[str, ...] = ()
+    pools: tuple[str, ...] = ()
+    tiers: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
+
+
+def plan_cells(config: Config, host: Host) -> tuple[PlannedCell, ...]:
+    """Every cell of the matrix in a stable order, runnable on `host` or with a reason."""
+    planner = _Planner(config, host)
+    return tuple(
+        planner.planned(key, planner.registered(key.workload))
+        for key in cell_keys(config.matrix, config.workloads)
+    )
+
+
+def adhoc_cells(
+    config: Config,
+    host: Host,
+    pipelines: Sequence[str],
+    file: AdhocWorkload,
+    constants: Mapping[str, Constant],
+    variant: str | None = None,
+) -> tuple[PlannedCell, ...]:
+    """The cells of one workload given by its path, on the pools that this machine serves.
+
+    A file of `recipes/workloads/` is the workload of that name, with its golden unless
+    `constants` change it. Any other file makes its own inputs and has no golden. Where this
+    machine serves no pool of a pipeline, that pipeline's cells are there with the reason.
+
+    Args:
+        config: definitions.
+        host: this machine.
+        pipelines: names; each must exist.
+        file: the workload.
+        constants: module constants to override.
+        variant: None: those in which the pipeline runs a registered workload, else `native`.
+
+    Raises:
+        UsageError: no such pipeline.
+    """
+    planner = _Planner(config, host)
+    known = config.workloads.get(file.name)
+    ours = known is not None and known.path.resolve() == file.path.resolve()
+    workload = planner.registered(file.name) if ours else _foreign(file)
+    workload = dataclasses.replace(workload, constants=dict(constants))
+    cells: list[PlannedCell] = []
+    for name in dict.fromkeys(pipelines):
+        if name not in config.matrix.pipelines:
+            raise UsageError(unknown("pipeline", name, config.matrix.pipelines))
+        pipeline = config.matrix.pipelines[name]
+        usual = variants_of(pipeline, file.name) if ours else ()
+        variants = (variant,) if variant else usual or ("native",)
+        here = [pool for pool in dict.fromkeys(pipeline.pools) if not planner.reason(pool)]
+        cells.extend(
+            planner.planned(
+                CellKey(pipeline=name, workload=file.name, variant=each, pool=pool),
+                workload,
+                golden=ours and not constants,
+            )
+            for each in variants
+            for pool in here or dict.fromkeys(pipeline.pools)
+        )
+    return tuple(cells)
+
+
+def select(cells: Sequence[PlannedCell], selector: Selector) -> tuple[PlannedCell, ...]:
+    """The cells that a selector takes, in their order.
+
+    Raises:
+        UsageError: an entry matches no cell at all, or no cell agrees with all fields.
+    """
+    chosen: Sequence[PlannedCell] = cells
+    for kind, entries, match, names in _filters(cells, selector):
+        for entry in entries:
+            if not any(match(planned, entry) for planned in cells):
+                raise UsageError(_nothing(kind, entry, names))
+        if entries:
+            chosen = [c for c in chosen if any(match(c, entry) for entry in entries)]
+    if not chosen:
+        asked = dataclasses.asdict(selector)
+        parts = [f"{kind} {' '.join(entries)}" for kind, entries in asked.items() if entries]
+        if not parts:
+            raise UsageError("the matrix has no cells")
+        raise UsageError(f"no cell agrees with all of: {'; '.join(parts)}")
+    return tuple(chosen)
+
+
+def make_jobs(
+    cells: Iterable[PlannedCell],
+    *,
+    workers: int,
+    toolchain: Literal["auto", "release", "bindings"],
+    keep: Keep,
+    mode: Literal["run", "record"],
+    run: str,
+) -> tuple[Job, ...]:
+    """One job per stack and pool, of the runnable cells, in the order of their first cells.
+
+    A job's id is `<run>.<stack>.<pool>`: unique among runs, fit for file and container names.
+    """
+    groups: dict[tuple[str, str], list[Cell]] = {}
+    for planned in cells:
+        if planned.runnable:
+            cell = dataclasses.replace(planned.cell, keep=keep)
+            groups.setdefault((planned.stack, cell.pool), []).append(cell)
+    return tuple(
+        Job(
+            id=f"{run}.{stack}.{pool}",
+            stack=stack,
+            pool=pool,
+            cells=tuple(group),
+            workers=max(1, min(workers, len(group))),
+            toolchain=toolchain,
+            mode=mode,
+        )
+        for (stack, pool), group in groups.items()
+    )
+
+
+# --- how ---------------------------------------------------------------------------------------
+
+_Match = Callable[[PlannedCell, str], bool]
+
+
+def _foreign(file: AdhocWorkload) -> Workload:
+    return Workload(
+        name=file.name, file=f"workloads/{file.name}.py", sha256=file.sha256, inputs="module"
+    )
+
+
+class _Planner:
+    """What is the same for many cells, made once."""
+
+    def __init__(self, config: Config, host: Host) -> None:
+        self._config = config
+        self._table: dict[str, Tolerance] = {
+            dtype: Tolerance(rtol=entry.rtol, atol=entry.atol, reason=entry.reason)
+            for dtype, entry in config.tolerances.dtypes.items()
+        }
+        self._overrides = [
+            (
+                re.compile(translate(o.cells)).match,
+                o.dtype,
+                Tolerance(rtol=o.rtol, atol=o.atol, reason=o.reason),
+            )
+            for o in config.tolerances.overrides
+        ]
+        self._reasons = {
+            name: _why_not(name, pool, host) for name, pool in config.matrix.pools.items()
+        }
+        self._registered: dict[str, Workload] = {}
+
+    def reason(self, pool: str) -> str:
+        """Why the host does not serve a pool; empty when it does."""
+        return self._reasons[pool]
+
+    def registered(self, name: str) -> Workload:
+        """A workload of the repository, with what the matrix says of it."""
+        if name not in self._registered:
+            self._registered[name] = Workload(
+                name=name,
+                file=f"workloads/{name}.py",
+                sha256=self._config.workloads[name].sha256,
+                inputs=self._options(name).inputs,
+            )
+        return self._registered[name]
+
+    def planned(self, key: CellKey, workload: Workload, *, golden: bool = True) -> PlannedCell:
+        """One cell; `golden` is False where a recorded golden could not apply."""
+        matrix = self._config.matrix
+        pipeline = matrix.pipelines[key.pipeline]
+        recipe = self._config.pipelines[pipeline.recipe]
+        options = self._options(key.workload)
+        reason = self._reasons[key.pool]
+        cell_id = key.id
+        return PlannedCell(
+            cell=Cell(
+                id=cell_id,
+                pipeline=key.pipeline,
+                workload=workload,
+                variant=key.variant,
+                pool=key.pool,
+                ingress=recipe.ingress.frontend,
+                ingress_options=recipe.ingress.options,
+                recipes=self._config.runs[pipeline.recipe],
+                golden=self._golden(key) if golden else None,
+                tolerance=self._tolerance(cell_id),
+                timeout_s=options.timeout or pipeline.timeout or matrix.defaults.timeout,
+                memory_bytes=options.memory or pipeline.memory or matrix.defaults.memory,
+            ),
+            stack=pipeline.stack,
+            tier=pipeline.tier,
+            runnable=not reason,
+            reason=reason,
+        )
+
+    def _options(self, workload: str) -> WorkloadOptions:
+        return self._config.matrix.workloads.get(workload, _NO_OPTIONS)
+
+    def _golden(self, key: CellKey) -> Golden | None:
+        found = self._config.goldens.get((key.workload, key.variant))
+        if found is None:
+            return None
+        return Golden(
+            file=f"golden/{key.workload}/{key.variant}.npz",
+            sha256=found.record.sha256,
+            size=found.record.size,
+            inputs_sha256=found.record.inputs_sha256,
+        )
+
+    def _tolerance(self, cell_id: str) -> Mapping[str, Tolerance]:
+        """The table by dtype, then each override that matches: the last one wins."""
+        layers: dict[str, Tolerance] = {
+            dtype: tolerance
+            for matches, dtype, tolerance in self._overrides
+            if matches(cell_id) is not None
+        }
+        return {**self._table, **layers} if layers else self._table
+
+
+def _why_not(name: str, pool: Pool, host: Host) -> str:
+    if pool.arch == host.arch and pool.cpu_vendor in (None, host.cpu_vendor):
+        return ""
+    wanted = " ".join(filter(None, [_vendor(pool.cpu_vendor or ""), pool.arch]))
+    here = " ".join(filter(None, [_vendor(host.cpu_vendor), host.arch]))
+    return f"pool {name} is {wanted}; this machine is {here} ({host.cpu_model})"
+
+
+def _vendor(name: str) -> str:
+    return {"GenuineIntel": "Intel", "AuthenticAMD": "AMD"}.get(name, name)
+
+
+def _filters(
+    cells: Sequence[PlannedCell], selector: Selector
+) -> list[tuple[str, tuple[str, ...], _Match, list[str]]]:
+    """Kind, what is asked of it, whether a cell answers, and the names that exist."""
+
+    def by(name: Callable[[PlannedCell], str]) -> tuple[_Match, list[str]]:
+        return lambda c, entry: fnmatchcase(name(c), entry), sorted({name(c) for c in cells})
+
+    return [
+        ("cell", selector.patterns, _matches_id, sorted({c.cell.id for c in cells})),
+        ("pipeline", selector.pipelines, *by(lambda c: c.cell.pipeline)),
+        ("workload", selector.workloads, *by(lambda c: c.cell.workload.name)),
+        ("pool", selector.pools, *by(lambda c: c.cell.pool)),
+        ("tier", selector.tiers, *by(lambda c: c.tier)),
+        ("variant", selector.variants, *by(lambda c: c.cell.variant)),
+    ]
+
+
+def _matches_id(planned: PlannedCell, pattern: str) -> bool:
+    """A glob over the id, or over what stands before one of its `.` and `@`."""
+    cell = planned.cell
+    without_pool = cell.id.rpartition("@")[0]
+    stems = (cell.id, without_pool, without_pool.rpartition(".")[0], cell.pipeline)
+    return any(fnmatchcase(stem, pattern) for stem in stems)
+
+
+def _nothing(kind: str, entry: str, names: Sequence[str]) -> str:
+    if kind != "cell":
+        return unknown(kind, entry, names)
+    heads = {name.partition(".")[0] for name in names}
+    meant = nearest(entry, heads if "." not in entry else names)
+    question = f" Did you mean `{meant}`?" if meant else ""
+    return f"no cell matches `{entry}`.{question} Pipelines: {listing(heads)}"

@@ -1,0 +1,1 @@
+"""What people edit: read, checked against itself, and frozen."""

@@ -7,53 +7,55 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
 Tier = Literal["core", "peripheral"]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
 """Names become parts of cell ids, which need no shell quoting."""
 WorkloadName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+Text = Annotated[str, Field(min_length=1)]
 
+_DURATION = r"^(\d+(?:\.\d+)?) *(s|m|min|h)$"
 _UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_SIZE = r"^(\d+(?:\.\d+)?) *(KiB|MiB|GiB)$"
 _SIZES = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
 def _seconds(value: object) -> object:
-    match = (
-        re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)", value) if isinstance(value, str) else None
-    )
-    if match is None:
+    match = re.fullmatch(_DURATION, value) if isinstance(value, str) else None
+    if match is None or float(match[1]) == 0:
         raise ValueError("expected a duration such as `90s`, `5min` or `1h`")
     return float(match[1]) * _UNITS[match[2]]
 
 
 def _bytes(value: object) -> object:
-    match = (
-        re.fullmatch(r"(\d+(?:\.\d+)?)\s*(KiB|MiB|GiB)", value) if isinstance(value, str) else None
-    )
-    if match is None:
+    match = re.fullmatch(_SIZE, value) if isinstance(value, str) else None
+    if match is None or float(match[1]) == 0:
         raise ValueError("expected a size such as `512MiB` or `4GiB`")
     return int(float(match[1]) * _SIZES[match[2]])
 
 
 Seconds = Annotated[
     float,
-    BeforeValidator(_seconds, json_schema_input_type=str),
-    Field(gt=0),
+    BeforeValidator(_seconds, json_schema_input_type=Annotated[str, Field(pattern=_DURATION)]),
 ]
 Bytes = Annotated[
     int,
-    BeforeValidator(_bytes, json_schema_input_type=str),
-    Field(gt=0),
+    BeforeValidator(_bytes, json_schema_input_type=Annotated[str, Field(pattern=_SIZE)]),
 ]
 
 
 class Model(BaseModel):
     """Base of all: frozen, no unknown keys, no silent conversions."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True
+    )
+    wrong_keys: ClassVar[Mapping[str, str]] = {}
+    """Keys that one might expect here, to what is said about them."""
 
 
 # --- matrix.yaml ------------------------------------------------------------------------------
@@ -96,6 +98,8 @@ class Pipeline(Model):
     pools: Annotated[tuple[Name, ...], Field(min_length=1)]
     timeout: Seconds | None = None
     """For one cell; none: the matrix's default."""
+    memory: Bytes | None = None
+    """For one cell; none: the matrix's default."""
     runs: Annotated[tuple[Selection, ...], Field(min_length=1)]
 
 
@@ -110,14 +114,14 @@ class WorkloadOptions(Model):
 class Expectation(Model):
     """A strict expected failure: the cell must fail just so, else the run is red."""
 
-    cells: str
+    cells: Text
     """Glob over cell ids."""
     status: Literal["fail", "error"] = "fail"
-    phase: str
-    match: str
+    phase: Text
+    match: Text
     """Regular expression searched in the failure's message."""
-    reason: str
-    issue: str
+    reason: Text
+    issue: Text
     """Where it is tracked."""
     expires: dt.date
 
@@ -173,6 +177,8 @@ class Pins(Model):
     """Reference of the base image that `LH_BASE_IMAGE` overrides, e.g. `debian:bookworm-slim`."""
     base_suite: str
     """The distribution's release, for making that base without a registry."""
+    base_python: Annotated[str, Field(pattern=r"^3\.\d+$")] = "3.11"
+    """The Python that comes with that release, and so what the images run."""
     llvm: LlvmPin
     stacks: dict[Name, StackPins]
 
@@ -207,17 +213,43 @@ class ScheduleStep(Model):
 class RecipeStep(Model):
     """Another recipe, by name."""
 
+    wrong_keys = {
+        "pass": "a pipeline is composed of recipes: put the pass into one",
+        "schedule": "a pipeline is composed of recipes: put the schedule into one",
+    }
+
     recipe: Name
     params: dict[str, ParamValue] = {}
 
 
-AnyStep = PassStep | ScheduleStep | RecipeStep
+def _kind_of_step(step: object) -> str | None:
+    """Tag of the step that a mapping is meant to be: by its keys."""
+    if isinstance(step, Model):
+        return type(step).__name__
+    if isinstance(step, Mapping):
+        for kind in ("pass", "schedule", "recipe"):
+            if kind in step:
+                return f"{kind.capitalize()}Step"
+    return None
+
+
+AnyStep = Annotated[
+    Annotated[PassStep, Tag("PassStep")]
+    | Annotated[ScheduleStep, Tag("ScheduleStep")]
+    | Annotated[RecipeStep, Tag("RecipeStep")],
+    Discriminator(
+        _kind_of_step,
+        custom_error_type="step",
+        custom_error_message="a step has one of the keys `pass`, `schedule`, `recipe`",
+    ),
+]
 
 
 class ContractModel(Model):
     """What must hold before and after; see `orchestrator.job.Contract`."""
 
     requires: tuple[str, ...] = ()
+    forbids: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
     must_change: bool = False
 
@@ -228,7 +260,7 @@ class Recipe(Model):
     about: Annotated[str, Field(min_length=10)]
     """Two lines: what it is for."""
     tier: Tier
-    params: dict[str, Param] = {}
+    params: dict[Name, Param] = {}
     contract: ContractModel = ContractModel()
     steps: Annotated[tuple[AnyStep, ...], Field(min_length=1)]
 
@@ -247,7 +279,7 @@ class PipelineRecipe(Model):
     about: Annotated[str, Field(min_length=10)]
     tier: Tier
     ingress: Ingress
-    params: dict[str, Param] = {}
+    params: dict[Name, Param] = {}
     steps: Annotated[tuple[RecipeStep, ...], Field(min_length=1)]
 
 
@@ -259,13 +291,13 @@ class ToleranceEntry(Model):
 
     rtol: Annotated[float, Field(ge=0)]
     atol: Annotated[float, Field(ge=0)]
-    reason: str
+    reason: Text
 
 
 class ToleranceOverride(ToleranceEntry):
     """For the cells that match; the last match wins."""
 
-    cells: str
+    cells: Text
     """Glob over cell ids: it can name workload, variant, pipeline and pool."""
     dtype: Literal["f16", "bf16", "f32", "f64"]
 

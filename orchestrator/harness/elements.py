@@ -46,10 +46,11 @@ def parse(text: str) -> ElementType:
 
 def to_float64(bits: npt.NDArray[np.generic], element: ElementType) -> npt.NDArray[np.float64]:
     """The numbers in an array of storage type, as float64 (exact for every float type)."""
-    if element == "bf16":
-        widened = bits.astype(np.uint32) << np.uint32(16)
-        return widened.view(np.float32).astype(np.float64)
-    return bits.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one
+        if element == "bf16":
+            widened = bits.astype(np.uint32) << np.uint32(16)
+            return widened.view(np.float32).astype(np.float64)
+        return bits.astype(np.float64)
 
 
 def poison(shape: tuple[int, ...], element: ElementType) -> npt.NDArray[np.generic]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from orchestrator.engines.base import Isolation
-from orchestrator.job import OutputError, StageTime, Status
+from orchestrator.engines.base import Environment, Isolation
+from orchestrator.job import Constant, Keep, OutputError, StageTime, Status
+from orchestrator.plan import PlannedCell
 
 RESULT_SCHEMA = 1
+RUN_SCHEMA = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +27,8 @@ class Result:
     message: str
     expectation: str = ""
     """Reason and issue of the expectation that applied."""
+    notes: tuple[str, ...] = ()
+    """Why an expectation that names this cell did not apply."""
     stages: tuple[StageTime, ...]
     errors: tuple[OutputError, ...]
     golden: str
@@ -40,7 +44,8 @@ class Result:
     toolchain: str
     versions: Mapping[str, str]
     hardware: Mapping[str, str | int]
-    isolation: Isolation
+    isolation: Isolation | None
+    """None: nothing was started."""
     argv: tuple[str, ...]
     workload_sha256: str
     constants: Mapping[str, str | int | float | bool]
@@ -50,3 +55,72 @@ class Result:
     reproduce: str
     """The one command that reruns exactly this cell."""
     schema: int = RESULT_SCHEMA
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """What was asked of a run, apart from its cells; a resumed run keeps them."""
+
+    engine: str = "auto"
+    """As asked for, before `auto` is resolved."""
+    toolchain: str = "auto"
+    workers: int = 1
+    keep: Keep = "failed"
+    retries: int = 2
+    timeout_s: float | None = None
+    """For every cell; None: as the matrix says."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdhocSource:
+    """The program behind cells that no line of the matrix names."""
+
+    workload: str
+    argument: str
+    """As given to `--workload`: a path, or a registered name whose constants are overridden."""
+    constants: Mapping[str, Constant]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunPlan:
+    """`plan.json`: what a run set out to do, frozen."""
+
+    selection: tuple[str, ...]
+    """Patterns and filters, as words of a command line."""
+    cells: tuple[PlannedCell, ...]
+    files: Mapping[str, str]
+    """File in a job's folder (`workloads/mlp.py`) to the absolute path it is copied from."""
+    options: RunOptions
+    adhoc: tuple[AdhocSource, ...] = ()
+    schema: int = RUN_SCHEMA
+
+
+@dataclass(frozen=True, kw_only=True)
+class Span:
+    """Wall time of a run that belongs to no cell."""
+
+    kind: str
+    """`prepare` (an environment made ready), `start` (a container), `harness` (its imports)."""
+    name: str
+    """Stack, or job."""
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunInfo:
+    """`run.json`: when and where a run ran."""
+
+    run: str
+    started: str
+    """UTC, ISO 8601."""
+    ended: str | None = None
+    """None: it is running, or it was stopped."""
+    seconds: float = 0.0
+    """Wall time, summed over resumptions."""
+    engine: str
+    engine_note: str
+    environments: tuple[Environment, ...] = ()
+    spans: tuple[Span, ...] = ()
+    version: str
+    """Of this program."""
+    schema: int = RUN_SCHEMA

@@ -19,6 +19,17 @@ import numpy.typing as npt
 
 from orchestrator.job import Step
 
+SCHEDULE = "lh-schedule.mlir"
+"""Name of the file in which a transform-dialect library is handed to an optimizer."""
+
+# `<stdin>:1:2: error:` by the tools, `loc("-":1:2): error:` and `error: "-":1:2:` by the bindings
+_SCHEDULE_PLACE = re.compile(
+    rf'^(error: |)(?:loc\()?"?[^\s"]*{re.escape(SCHEDULE)}"?:(\d+:\d+)\)?: '
+)
+_PLACE = re.compile(
+    r'^(error: |)(?:<unknown>:0|(?:loc\()?"?(?:<stdin>|-|[^\s"]+\.(?:mlir|ll))"?:\d+:\d+\)?): '
+)
+
 _GENERIC_OPERATION = re.compile(r'"([A-Za-z_][\w$]*\.[\w$.]+)"\(')
 
 
@@ -67,13 +78,17 @@ def pass_pipeline(step: Step, library: Path | None) -> str:
 
 
 def first_errors(text: str, limit: int = 3) -> str:
-    """The first diagnostics of a compiler's output, without the places in its temporary input."""
-    lines = [
-        re.sub(r"^(?:<stdin>|-|loc\(\S*?\)|\S+\.mlir):\d+:\d+: ", "", line.strip())
+    """The first diagnostics of a compiler's output, without the places in its temporary input.
+
+    A place in a schedule is kept, as `schedule:LINE:COLUMN`: people wrote that text.
+    """
+    lines = (
+        _PLACE.sub(r"\1", _SCHEDULE_PLACE.sub(r"\1schedule:\2: ", line.strip()))
         for line in text.splitlines()
         if "error:" in line or "LLVM ERROR" in line or "Assertion" in line
-    ]
-    return "\n".join(dict.fromkeys(lines[:limit]))
+    )
+    told = dict.fromkeys(line for line in lines if line != "error:")
+    return "\n".join(list(told)[:limit])
 
 
 def call(kernel: Kernel, arguments: Sequence[npt.NDArray[np.generic]]) -> None:

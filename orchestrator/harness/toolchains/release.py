@@ -7,18 +7,25 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.harness.blame import Blamed, CompilerFault, DefinitionFault, MachineFault
-from orchestrator.harness.toolchains.base import Kernel, first_errors, pass_pipeline
+from orchestrator.harness.toolchains.base import SCHEDULE, Kernel, first_errors, pass_pipeline
 from orchestrator.job import Step
 
 _TOOLS = ("mlir-opt", "mlir-translate", "clang", "ld.lld")
-_BAD_PIPELINE = "MLIR Textual PassPipeline Parser"
-_BAD_LIBRARY = "lh-schedule.mlir:"
+_BAD_PIPELINE = (
+    "MLIR Textual PassPipeline Parser",
+    "failed to add `",
+    "unable to schedule pass",
+    "could not find a nested named sequence",
+)
+"""What an optimizer says of text that is no pipeline for a module, whatever the module."""
+_LOADER = "error while loading shared libraries"
 _RUNTIME = Path(__file__).parent.parent / "runtime" / "float16.c"
 
 
@@ -54,7 +61,7 @@ class ReleaseToolchain:
         with tempfile.TemporaryDirectory() as folder:
             library = None
             if step.library is not None:
-                library = Path(folder, "lh-schedule.mlir")
+                library = Path(folder, SCHEDULE)
                 library.write_text(step.library)
             argv = [
                 str(self._optimizer(step)),
@@ -102,7 +109,14 @@ class ReleaseToolchain:
 def _run(argv: Sequence[str], text: str | None = None, *, source: str = "") -> str:
     """Standard output of a tool, or the fault that its end speaks of."""
     try:
-        done = subprocess.run(argv, input=text, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            argv,
+            input=text,
+            capture_output=True,
+            encoding="utf-8",
+            errors="backslashreplace",  # a dying tool may print anything
+            check=False,
+        )
     except OSError as error:
         raise MachineFault(f"{argv[0]} could not be run: {error}") from error
     if done.returncode == 0:
@@ -111,20 +125,33 @@ def _run(argv: Sequence[str], text: str | None = None, *, source: str = "") -> s
 
 
 def _fault(tool: str, code: int, stderr: str, source: str) -> Blamed:
-    import sys
-
     print(stderr, file=sys.stderr)  # the cell's last words
     errors = first_errors(stderr)
     place = f"{source}: " if source else ""
-    if _BAD_PIPELINE in stderr or _BAD_LIBRARY in stderr:
-        parser = [line for line in stderr.splitlines() if line.strip()]
-        return DefinitionFault(f"{place}{errors or parser[0]}")
     if "No space left on device" in stderr:
         return MachineFault(f"{tool}: no space left on the device")
+    if _LOADER in stderr:
+        line = next(line for line in stderr.splitlines() if _LOADER in line)
+        return MachineFault(f"{tool} could not be run: {line.partition(_LOADER)[2].strip(' :')}")
     if code < 0:
         name = signal.Signals(-code).name
         return CompilerFault(f"{tool} died of {name}{': ' if errors else ''}{errors}")
+    if any(sign in stderr for sign in _BAD_PIPELINE):
+        return DefinitionFault(f"{place}{_pipeline_errors(stderr)}")
+    if errors.startswith("schedule:"):
+        return DefinitionFault(f"{place}{errors}")
     return CompilerFault(errors or f"{tool} ended with exit code {code} and no error message")
+
+
+def _pipeline_errors(stderr: str) -> str:
+    """What is wrong with a pipeline; the parser does not always call it an error."""
+    found = first_errors(stderr).splitlines()
+    for line in stderr.splitlines():
+        if " option: " in line or line.startswith("failed to add `"):
+            found.append(line.strip())
+    return "\n".join(
+        re.sub(r"MLIR Textual PassPipeline Parser:\d+:\d+: error: ", "", f) for f in found
+    )
 
 
 def _load(path: Path) -> ctypes.CDLL:

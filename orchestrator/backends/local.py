@@ -1,0 +1,199 @@
+"""The local backend: jobs one after the other, on this machine, in an engine.
+
+A `miss` is nobody's fault, so it is tried again in a new job, at most `retries` times. Every
+attempt is reported. Cells that ran when their job died are tried again apart from the others:
+whatever took the job down does so without company.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import datetime as dt
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from orchestrator.backends.base import Attempt, Observer
+from orchestrator.backends.follow import Clock, Ended, Follower
+from orchestrator.backends.watch import Ending, Limits
+from orchestrator.engines.base import Engine, Environment, Session
+from orchestrator.errors import DefinitionError, InfrastructureError
+from orchestrator.job import Artifact, Cell, Hello, Job, Outcome
+
+Placer = Callable[[Job], tuple[Job, Path]]
+"""Writes a job's folder; returns it, and the job as written."""
+
+
+class Tally:
+    """Which attempt of which cell comes next, and whether another may follow."""
+
+    def __init__(self, before: Mapping[str, int], retries: int) -> None:
+        """Takes the attempts that each cell has behind it, and how often a `miss` is retried."""
+        self._before = before
+        self._retries = retries
+        self._tried: collections.Counter[str] = collections.Counter()
+
+    def number(self, cell: str) -> int:
+        """The attempt that is under way, or comes next; from 1."""
+        return self._before.get(cell, 0) + self._tried[cell] + 1
+
+    def may_retry(self, cell: str) -> bool:
+        """Whether the attempt under way may be followed by another."""
+        return self._tried[cell] < self._retries
+
+    def close(self, cell: str) -> None:
+        """The attempt under way has ended."""
+        self._tried[cell] += 1
+
+
+class LocalBackend:
+    """Runs jobs in an engine of this machine."""
+
+    name = "local"
+
+    def __init__(
+        self,
+        engine: Engine,
+        place: Placer,
+        *,
+        retries: int = 2,
+        attempts: Mapping[str, int] | None = None,
+        limits: Limits | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Takes an engine, and what writes job folders; `attempts` lie behind in a resumed run."""
+        self._engine = engine
+        self._place = place
+        self._tally = Tally(attempts or {}, retries)
+        self._limits = limits or Limits()
+        self._clock = clock or Clock()
+
+    def execute(self, jobs: Sequence[Job], observer: Observer) -> None:
+        """See `Backend.execute`. KeyboardInterrupt passes through; nothing is left running."""
+        environments = {
+            stack: self._prepare(stack, jobs, observer)
+            for stack in dict.fromkeys(job.stack for job in jobs)
+        }
+        numbers = itertools.count(1)
+        queue = collections.deque((job, job.id) for job in jobs)
+        while queue and not observer.enough():
+            job, first_id = queue.popleft()
+            if (environment := environments[job.stack]) is None:
+                continue
+            for cells in filter(None, self._run(job, environment, observer)):
+                # a new job, so that its folder and its container have names of their own
+                again = dataclasses.replace(job, id=f"{first_id}.r{next(numbers)}", cells=cells)
+                queue.append((again, first_id))
+
+    def _prepare(self, stack: str, jobs: Sequence[Job], observer: Observer) -> Environment | None:
+        """None: every cell of the stack was told why. Engines try again by themselves."""
+        observer.preparing(stack)
+        began, started = self._clock.monotonic(), self._clock.now()
+        try:
+            environment = self._engine.prepare(stack, observer.progress)
+        except DefinitionError as error:
+            outcome = Outcome(status="error", phase="build", message=str(error))
+        except InfrastructureError as error:
+            outcome = Outcome(status="miss", phase="build", message=str(error))
+        else:
+            observer.prepared(environment, self._clock.monotonic() - began)
+            return environment
+        seconds = self._clock.monotonic() - began
+        for job in (job for job in jobs if job.stack == stack):
+            listener = _JobListener(job, None, self._tally, observer)
+            listener.report_all(outcome, started=started, seconds=seconds, retry=False)
+        return None
+
+    def _run(
+        self, job: Job, environment: Environment, observer: Observer
+    ) -> tuple[tuple[Cell, ...], ...]:
+        """Runs one job; the groups of cells that should follow as jobs of their own."""
+        job, folder = self._place(job)
+        listener = _JobListener(job, environment, self._tally, observer)
+        started = self._clock.now()
+        with contextlib.ExitStack() as stack:
+            try:
+                session = stack.enter_context(self._engine.start(job, folder, environment))
+            except InfrastructureError as error:
+                listener.report_all(
+                    Outcome(status="miss", phase="build", message=str(error)), started=started
+                )
+                return (tuple(c for c in job.cells if c.id in listener.retry),)
+            listener.session = session
+            ending = Follower(job, session, listener, self._limits, self._clock).follow()
+        return () if observer.enough() else _regroup(job, listener.retry, ending)
+
+
+def _regroup(job: Job, retry: set[str], ending: Ending) -> tuple[tuple[Cell, ...], ...]:
+    """Cells to run (again): all harmless ones together, each suspect by itself."""
+    again = [c for c in job.cells if c.id in retry or c.id in ending.untouched]
+    harmless = tuple(c for c in again if c.id not in ending.suspects)
+    return (harmless, *((c,) for c in again if c.id in ending.suspects))
+
+
+class _JobListener:
+    """Turns what happens in one job into attempts."""
+
+    def __init__(
+        self, job: Job, environment: Environment | None, tally: Tally, observer: Observer
+    ) -> None:
+        self._job = job
+        self._cells = {cell.id: cell for cell in job.cells}
+        self._environment = environment
+        self._tally = tally
+        self._observer = observer
+        self._hello: Hello | None = None
+        self.session: Session | None = None
+        self.retry: set[str] = set()
+        """Cells whose attempt was a `miss` that may be tried again."""
+
+    def ready(self, hello: Hello, start_seconds: float) -> None:
+        self._hello = hello
+        self._observer.ready(self._job, hello, start_seconds)
+
+    def began(self, cell: str, stage: str) -> None:
+        self._observer.began(cell, stage, self._tally.number(cell))
+
+    def artifact(self, event: Artifact) -> None:
+        self._observer.artifact(event, self._tally.number(event.cell))
+
+    def ended(self, ended: Ended) -> None:
+        self.report(ended)
+
+    def note(self, line: str) -> None:
+        self._observer.note(line)
+
+    def enough(self) -> bool:
+        return self._observer.enough()
+
+    def report_all(
+        self, outcome: Outcome, *, started: dt.datetime, seconds: float = 0.0, retry: bool = True
+    ) -> None:
+        """Hands on the same outcome for every cell of the job."""
+        for cell in self._cells:
+            self.report(
+                Ended(cell=cell, outcome=outcome, started=started, seconds=seconds), retry=retry
+            )
+
+    def report(self, ended: Ended, *, retry: bool = True) -> None:
+        """Hands on one attempt."""
+        again = ended.outcome.status == "miss" and retry and self._tally.may_retry(ended.cell)
+        if again:
+            self.retry.add(ended.cell)
+        attempt = Attempt(
+            cell=self._cells[ended.cell],
+            stack=self._job.stack,
+            number=self._tally.number(ended.cell),
+            final=not again,
+            outcome=ended.outcome,
+            started=ended.started,
+            seconds=ended.seconds,
+            environment=self._environment,
+            hello=self._hello,
+            isolation=self.session.isolation if self.session else None,
+            argv=self.session.argv if self.session else (),
+        )
+        self._tally.close(ended.cell)
+        self._observer.attempted(attempt)

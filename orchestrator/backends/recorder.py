@@ -1,0 +1,185 @@
+"""From attempts to results on disk: verdicts, fingerprints, artifacts, spans."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from orchestrator.backends.base import Attempt
+from orchestrator.backends.jobdir import harness_sha256
+from orchestrator.config.models import Expectation
+from orchestrator.engines.base import Environment
+from orchestrator.job import Artifact, Hello, Job
+from orchestrator.plan import PlannedCell
+from orchestrator.results import verdict
+from orchestrator.results.artifacts import ArtifactError, Budget
+from orchestrator.results.fingerprint import fingerprint
+from orchestrator.results.schema import Result, RunInfo, Span
+from orchestrator.results.store import Run, utc
+
+
+class Reporter(Protocol):
+    """Who shows people what happens."""
+
+    def preparing(self, stack: str) -> None:
+        """A stack's environment is being made ready."""
+
+    def progress(self, line: str) -> None:
+        """One line about that work."""
+
+    def prepared(self, environment: Environment, seconds: float) -> None:
+        """It is ready."""
+
+    def began(self, cell: str, stage: str) -> None:
+        """A cell entered a stage."""
+
+    def finished(self, result: Result, *, final: bool) -> None:
+        """An attempt has its result; not `final`: it is tried again."""
+
+    def note(self, line: str) -> None:
+        """Something odd."""
+
+
+class Recorder:
+    """The observer of a run: keeps everything, and tells a reporter."""
+
+    def __init__(
+        self,
+        run: Run,
+        info: RunInfo,
+        planned: Iterable[PlannedCell],
+        *,
+        expectations: Sequence[Expectation],
+        today: dt.date,
+        reproduce: Callable[[PlannedCell], str],
+        reporter: Reporter,
+        fail_fast: bool = False,
+    ) -> None:
+        """Takes an open run. `reproduce` gives the command that reruns a cell."""
+        self._run = run
+        self._planned = {p.cell.id: p for p in planned}
+        self._expectations = expectations
+        self._today = today
+        self._reproduce = reproduce
+        self._reporter = reporter
+        self._fail_fast = fail_fast
+        self._budgets: dict[tuple[str, int], Budget] = {}
+        self._refused: set[str] = set()
+        self.info = info
+        self.results: dict[str, Result] = {}
+        """The last attempt of each cell."""
+
+    def preparing(self, stack: str) -> None:
+        """See `Observer`."""
+        self._reporter.preparing(stack)
+
+    def progress(self, line: str) -> None:
+        """See `Observer`."""
+        self._reporter.progress(line)
+
+    def prepared(self, environment: Environment, seconds: float) -> None:
+        """See `Observer`."""
+        others = [e for e in self.info.environments if e.stack != environment.stack]
+        self._add_span(
+            Span(kind="prepare", name=environment.stack, seconds=seconds),
+            environments=(*others, environment),
+        )
+        self._reporter.prepared(environment, seconds)
+
+    def ready(self, job: Job, hello: Hello, start_seconds: float) -> None:
+        """See `Observer`."""
+        outside = max(0.0, start_seconds - hello.seconds)
+        self._add_span(Span(kind="start", name=job.id, seconds=outside))
+        self._add_span(Span(kind="harness", name=job.id, seconds=hello.seconds))
+
+    def began(self, cell: str, stage: str, attempt: int) -> None:
+        """See `Observer`."""
+        if not stage and attempt > 1:
+            self._run.clear_artifacts(cell)
+        self._reporter.began(cell, stage)
+
+    def artifact(self, event: Artifact, attempt: int) -> None:
+        """See `Observer`; what breaks the bounds is refused, once aloud for each cell."""
+        budget = self._budgets.setdefault((event.cell, attempt), Budget())
+        try:
+            data = budget.take(event.name, event.data)
+        except ArtifactError as error:
+            if event.cell not in self._refused:
+                self._refused.add(event.cell)
+                self._reporter.note(f"{event.cell}: {error}")
+            return
+        self._run.write_artifact(event.cell, event.name, data)
+
+    def attempted(self, attempt: Attempt) -> None:
+        """See `Observer`."""
+        result = self._result(attempt)
+        self._run.add(result)
+        self.results[result.cell] = result
+        self._reporter.finished(result, final=attempt.final)
+
+    def note(self, line: str) -> None:
+        """See `Observer`."""
+        self._reporter.note(line)
+
+    def enough(self) -> bool:
+        """See `Observer`: a core cell is red and the first red one was to be the last."""
+        return self._fail_fast and any(
+            result.tier == "core" and result.status in ("fail", "xpass", "error")
+            for result in self.results.values()
+        )
+
+    def _add_span(self, span: Span, environments: tuple[Environment, ...] | None = None) -> None:
+        self.info = dataclasses.replace(
+            self.info,
+            spans=(*self.info.spans, span),
+            environments=self.info.environments if environments is None else environments,
+        )
+        self._run.write_info(self.info)
+
+    def _result(self, attempt: Attempt) -> Result:
+        outcome, planned = attempt.outcome, self._planned[attempt.cell.id]
+        judged = verdict.judge(outcome, attempt.cell.id, self._expectations, self._today)
+        hello = attempt.hello
+        versions: Mapping[str, str] = hello.versions if hello else {}
+        hardware: Mapping[str, str | int] = hello.hardware if hello else {}
+        toolchain = hello.toolchain if hello else ""
+        environment = attempt.environment.digest if attempt.environment else ""
+        return Result(
+            run=self._run.name,
+            cell=attempt.cell.id,
+            attempt=attempt.number,
+            status=judged.status,
+            phase=judged.phase,
+            message=judged.message,
+            expectation=judged.expectation,
+            notes=judged.notes,
+            stages=outcome.stages,
+            errors=outcome.errors,
+            golden=outcome.golden,
+            last_words=outcome.last_words,
+            dropped_bytes=outcome.dropped_bytes,
+            peak_memory_bytes=outcome.peak_memory_bytes,
+            started=utc(attempt.started),
+            seconds=round(attempt.seconds, 3),
+            engine=self.info.engine,
+            environment=environment,
+            toolchain=toolchain,
+            versions=versions,
+            hardware=hardware,
+            isolation=attempt.isolation,
+            argv=attempt.argv,
+            workload_sha256=attempt.cell.workload.sha256,
+            constants=attempt.cell.workload.constants,
+            tier=planned.tier,
+            fingerprint=fingerprint(
+                attempt.cell,
+                environment=environment,
+                toolchain=toolchain,
+                versions=versions,
+                hardware=hardware,
+                harness_sha256=harness_sha256(),
+            ),
+            reproduce=self._reproduce(planned),
+        )

@@ -1,0 +1,234 @@
+"""`lh-ci run`: cells, on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import click
+
+from orchestrator.cli import running, story, timings
+from orchestrator.cli.app import App, pass_app
+from orchestrator.cli.params import (
+    asked,
+    duration,
+    engine_option,
+    examples,
+    filter_options,
+    json_option,
+    section,
+)
+from orchestrator.cli.report import SilentReporter, TextReporter, blocks, console, summary
+from orchestrator.cli.resuming import find_unfinished, split_resume
+from orchestrator.cli.selecting import Asked, Chosen, choose, require_runnable, skips
+from orchestrator.cli.text import plain, plural
+from orchestrator.errors import ExitCode
+from orchestrator.job import Keep
+from orchestrator.plan import PlannedCell, make_jobs
+from orchestrator.results.schema import RunOptions, RunPlan
+from orchestrator.results.store import Run
+from orchestrator.results.verdict import exit_code
+
+
+@click.command(
+    "run",
+    epilog=examples(
+        "lh-ci run pytorch_cpu",
+        "lh-ci run pytorch_cpu --workload mlp --keep always",
+        "lh-ci run '*.softmax.*'",
+        "lh-ci run pytorch_cpu --workload path/to/model.py --set BATCH=8",
+        "lh-ci run --resume",
+    )
+    + "\n\n"
+    + section(
+        "Exit code, from core cells alone, the first that applies",
+        "1  a cell is `fail` or `xpass`      the compiler under test",
+        "3  a cell is `error`                our definitions",
+        "4  a cell is `miss`                 infrastructure; no verdict",
+        "0  otherwise: pass, xfail, skip, and anything of peripheral cells",
+    ),
+)
+@click.argument("selection", nargs=-1)
+@filter_options
+@engine_option
+@click.option(
+    "--toolchain",
+    type=click.Choice(["auto", "release", "bindings"]),
+    default="auto",
+    show_default=True,
+    help="Lower with the LLVM release, or with the MLIR bindings of the frontend's wheel.",
+)
+@click.option(
+    "--keep",
+    type=click.Choice(["never", "failed", "always"]),
+    default="failed",
+    show_default=True,
+    help="Whose IR to keep.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 256),
+    metavar="N",
+    help="Cells at the same time. Default: by this machine's cores and memory.",
+)
+@click.option(
+    "--timeout",
+    callback=duration,
+    metavar="DURATION",
+    help="For each cell, instead of the matrix's: 90s.",
+)
+@click.option(
+    "--retries",
+    type=click.IntRange(0, 2),
+    default=2,
+    show_default=True,
+    help="How often a `miss` is tried again.",
+)
+@click.option("--fail-fast", is_flag=True, help="Stop at the first red core cell.")
+@click.option(
+    "--resume",
+    is_flag=False,
+    flag_value="last",
+    metavar="[RUN]",
+    help="Continue a run that was stopped: the last one, or RUN.",
+)
+@click.option("--timings", "with_timings", is_flag=True, help="Say where the time went.")
+@click.option("--dry-run", is_flag=True, help="Print what would run, and do nothing.")
+@json_option
+@pass_app
+@click.pass_context
+def command(ctx: click.Context, app: App, /, **given: Any) -> int:
+    """Run cells of the matrix: lower, execute, compare with goldens.
+
+    SELECTION is a pipeline, or a glob over cell ids. Cells of pools that this machine is not part
+    of are skipped.
+    """
+    resume, selection = split_resume(given["resume"], given["selection"])
+    wanted = asked(selection, given)
+    if resume is not None:
+        run = find_unfinished(ctx, app, resume, wanted)
+        return _run(app, run, run.plan(), given)
+    chosen = choose(app.config, app.host, wanted, Path.cwd())
+    require_runnable(app.config, wanted, chosen)
+    plan = _plan(app, wanted, chosen, given)
+    if given["dry_run"]:
+        _print_plan(plan, as_json=given["as_json"])
+        return ExitCode.OK
+    return _run(app, None, plan, given)
+
+
+def _plan(app: App, wanted: Asked, chosen: Chosen, given: dict[str, Any]) -> RunPlan:
+    options = RunOptions(
+        engine=given["engine"],
+        toolchain=given["toolchain"],
+        workers=given["workers"] or running.default_workers(app.host),
+        keep=cast(Keep, given["keep"]),
+        retries=given["retries"],
+        timeout_s=given["timeout"],
+    )
+    return RunPlan(
+        selection=wanted.words(),
+        cells=chosen.cells,
+        files=chosen.files,
+        options=options,
+        adhoc=chosen.adhoc,
+    )
+
+
+def _run(app: App, run: Run | None, plan: RunPlan, given: dict[str, Any]) -> int:
+    """Runs, shows, and gives the exit code. `run` is None for a new one."""
+    as_json = bool(given["as_json"])
+    engine, note = app.engine(plan.options.engine)
+    if run is None:
+        run = app.runs.create(app.services.clock.now())
+        run.write_plan(plan)
+    with _reporter(app, plan, run, note or engine.name, as_json=as_json) as reporter:
+        running.sweep(engine, reporter)
+        ran = running.execute(
+            app, run, plan, engine, note, reporter, fail_fast=bool(given["fail_fast"])
+        )
+    code = exit_code(ran.results.values())
+    if as_json:
+        _print_json(app, plan, ran, code)
+        return code
+    out = console()
+    out.print()
+    for line, style in blocks(ran.results.values()):
+        out.print(line, style=style)
+    if given["with_timings"]:
+        for line in timings.lines(ran.info, ran.results.values(), ran.wall, plan.options.workers):
+            out.print(line)
+        out.print()
+    out.print(summary(ran.results, len(_skipped(plan)), app.shown(run.folder)))
+    return code
+
+
+@contextlib.contextmanager
+def _reporter(
+    app: App, plan: RunPlan, run: Run, engine: str, *, as_json: bool
+) -> Iterator[TextReporter | SilentReporter]:
+    if as_json:
+        yield SilentReporter(lambda line: click.echo(line, err=True))
+        return
+    waiting = run.unfinished()
+    runnable = [p for p in plan.cells if p.runnable]
+    out = console()
+    reporter = TextReporter(out, app.config.pins, len(runnable), done=len(runnable) - len(waiting))
+    for pool in dict.fromkeys(p.cell.pool for p in runnable):
+        here = [p for p in runnable if p.cell.pool == pool]
+        jobs = plural(len({p.stack for p in here}), "job")
+        reporter.head(pool, app.host, f"{plural(len(here), 'cell')}, {jobs}, {engine}")
+    for reason, count in skips(plan.cells).items():
+        out.print(plain(f"skip  {plural(count, 'cell')}: {reason}"))
+    with reporter:
+        yield reporter
+
+
+def _skipped(plan: RunPlan) -> list[PlannedCell]:
+    return [planned for planned in plan.cells if not planned.runnable]
+
+
+def _print_plan(plan: RunPlan, *, as_json: bool) -> None:
+    jobs = make_jobs(
+        plan.cells,
+        workers=plan.options.workers,
+        toolchain="auto",
+        keep=plan.options.keep,
+        mode="run",
+        run="run",
+    )
+    if as_json:
+        document = {
+            "jobs": [
+                {"stack": j.stack, "pool": j.pool, "cells": [c.id for c in j.cells]} for j in jobs
+            ],
+            "skipped": story.skipped_document(plan),
+            "options": dataclasses.asdict(plan.options),
+        }
+        click.echo(json.dumps(document, indent=2))
+        return
+    for job in jobs:
+        workers = plural(job.workers, "worker")
+        click.echo(f"job   {job.stack} on {job.pool}: {plural(len(job.cells), 'cell')}, {workers}")
+        for cell in job.cells:
+            click.echo(f"      {cell.id}")
+    for reason, count in skips(plan.cells).items():
+        click.echo(plain(f"skip  {plural(count, 'cell')}: {reason}"))
+
+
+def _print_json(app: App, plan: RunPlan, ran: running.Ran, code: ExitCode) -> None:
+    document = {
+        "schema": 1,
+        "run": ran.run.name,
+        "folder": app.shown(ran.run.folder),
+        "engine": ran.info.engine,
+        "seconds": round(ran.wall, 3),
+        "exit_code": int(code),
+        "cells": [story.cell_document(result) for result in ran.results.values()],
+        "skipped": story.skipped_document(plan),
+    }
+    click.echo(json.dumps(document, indent=2))

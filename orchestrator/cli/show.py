@@ -1,0 +1,73 @@
+"""`lh-ci show`: a run, or the whole story of one of its cells."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from orchestrator import records
+from orchestrator.cli import story
+from orchestrator.cli.app import App, pass_app
+from orchestrator.cli.params import examples, json_option
+from orchestrator.cli.report import console
+from orchestrator.errors import UsageError
+from orchestrator.plan import Selector, select
+from orchestrator.results.schema import Result
+from orchestrator.results.store import RUN_NAME, Run
+
+
+@click.command(
+    "show",
+    epilog=examples(
+        "lh-ci show",
+        "lh-ci show last pytorch_cpu.softmax.f32@intel-cpu",
+        "lh-ci show 2026-11-20T21-04-11 --json",
+    ),
+)
+@click.argument("run", default="last", metavar="[RUN|last]")
+@click.argument("cell", required=False, metavar="[CELL]")
+@json_option
+@pass_app
+def command(app: App, /, run: str, cell: str | None, as_json: bool) -> int:
+    """Show a run, or the whole story of one of its cells.
+
+    CELL is an id, or a glob that only one cell of the run matches.
+    """
+    if cell is None and run != "last" and not RUN_NAME.fullmatch(run):
+        run, cell = "last", run
+    found = app.runs.find(run)
+    if cell is None:
+        if as_json:
+            click.echo(json.dumps(story.run_document(found), indent=2))
+        else:
+            out = console()
+            for line, style in story.of_run(found, app.shown(found.folder)):
+                out.print(line, style=style)
+        return 0
+    attempts = _attempts(found, cell)
+    if as_json:
+        documents = [records.encode(result) for result in attempts]
+        click.echo(json.dumps(documents, indent=2))
+    else:
+        out = console()
+        for line, style in story.of_cell(
+            found, attempts, app.shown(found.artifacts(attempts[-1].cell))
+        ):
+            out.print(line, style=style)
+    return 0
+
+
+def _attempts(run: Run, pattern: str) -> list[Result]:
+    """All attempts of the one cell that `pattern` names. Raises UsageError."""
+    matching = select(run.plan().cells, Selector(patterns=(pattern,)))
+    if len(matching) > 1:
+        some = ", ".join(planned.cell.id for planned in matching[:5])
+        raise UsageError(f"`{pattern}` fits {len(matching)} cells of run {run.name}: {some}, …")
+    (planned,) = matching
+    attempts = [result for result in run.results()[0] if result.cell == planned.cell.id]
+    if not attempts:
+        why = planned.reason or "it has not been run yet"
+        raise UsageError(f"{planned.cell.id} has no result in run {run.name}: {why}")
+    return attempts
+

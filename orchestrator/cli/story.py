@@ -1,0 +1,199 @@
+"""Results as text: what `show` prints. Everything that cells said is made harmless here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from orchestrator.cli import commands
+from orchestrator.cli.report import STYLES, blocks
+from orchestrator.cli.text import counts, indented, plain, plural, seconds, size, table
+from orchestrator.errors import InfrastructureError
+from orchestrator.job import OutputError
+from orchestrator.results.files import tree_bytes
+from orchestrator.results.schema import Result, RunInfo, RunPlan
+from orchestrator.results.store import Run
+
+Line = tuple[str, str]
+"""Text, and its style."""
+_INDENT = "  "
+
+
+def of_run(run: Run, folder: str) -> list[Line]:
+    """A run's head, a table of its cells, what went wrong, a summary."""
+    results, problems = run.results()
+    latest = {result.cell: result for result in results}
+    lines: list[Line] = [(f"run     {run.name}", "bold"), *_head(_info(run))]
+    lines += [(plain(f"damaged {problem}"), "bold yellow") for problem in problems]
+    lines.append(("", ""))
+    rows = [(r.status, r.cell, r.phase, seconds(r.seconds), _attempt(r)) for r in latest.values()]
+    lines += [
+        (plain(line), STYLES[status])
+        for line, status in zip(table(rows, indent=_INDENT), (r[0] for r in rows), strict=True)
+    ]
+    lines += [("", ""), *blocks(latest.values(), run.name)]
+    unfinished = run.unfinished()
+    if unfinished:
+        text = f"{plural(len(unfinished), 'cell')} without a verdict. Go on with: "
+        lines.append((text + commands.resume(run.name), "yellow"))
+    skipped = sum(not planned.runnable for planned in run.plan().cells)
+    statuses = [*(r.status for r in latest.values()), *["skip"] * skipped]
+    lines.append((f"{counts(statuses)}      results {folder}", ""))
+    return lines
+
+
+def run_document(run: Run) -> dict[str, object]:
+    """The same for machines."""
+    results, problems = run.results()
+    latest = {result.cell: result for result in results}
+    info = _info(run)
+    return {
+        "schema": 1,
+        "run": run.name,
+        "started": info.started if info else None,
+        "ended": info.ended if info else None,
+        "engine": info.engine if info else None,
+        "cells": [cell_document(result) for result in latest.values()],
+        "skipped": skipped_document(run.plan()),
+        "unfinished": list(run.unfinished()),
+        "problems": list(problems),
+    }
+
+
+def cell_document(result: Result) -> dict[str, object]:
+    """A result in brief; the whole document is in the run's folder."""
+    return {
+        "cell": result.cell,
+        "status": result.status,
+        "tier": result.tier,
+        "phase": result.phase,
+        "message": result.message,
+        "attempt": result.attempt,
+        "seconds": result.seconds,
+        "rerun": result.reproduce,
+    }
+
+
+def skipped_document(plan: RunPlan) -> list[dict[str, str]]:
+    """The cells of a plan that cannot run where it runs."""
+    return [
+        {"cell": planned.cell.id, "reason": planned.reason}
+        for planned in plan.cells
+        if not planned.runnable
+    ]
+
+
+def of_cell(run: Run, attempts: Sequence[Result], artifacts: str) -> list[Line]:
+    """The whole story of the last attempt, and a line for each earlier one."""
+    result = attempts[-1]
+    title = f"{result.status:<6}{result.cell}   {result.phase}".rstrip()
+    lines: list[Line] = [(plain(title), STYLES[result.status])]
+    parts: list[tuple[str, list[str]]] = [
+        ("", indented(result.message, _INDENT)),
+        ("expected", indented(result.expectation, _INDENT)),
+        ("note", [line for note in result.notes for line in indented(note, _INDENT)]),
+        ("earlier attempts", _earlier(attempts[:-1])),
+        ("stages", _stages(result)),
+        ("errors", [line for error in result.errors for line in _error(error)]),
+        ("last words", _last_words(result)),
+        ("ran in", _ran_in(result)),
+        ("kept", _kept(run, result, artifacts)),
+    ]
+    for name, body in parts:
+        if body:
+            lines += [(name, "bold")] if name else []
+            lines += [(line, "") for line in body]
+    lines.append((f"rerun   {plain(result.reproduce)}", ""))
+    return lines
+
+
+def _info(run: Run) -> RunInfo | None:
+    """None when the run was stopped before it began, or the file is damaged."""
+    try:
+        return run.info()
+    except InfrastructureError:
+        return None
+
+
+def _head(info: RunInfo | None) -> list[Line]:
+    if info is None:
+        return [("        stopped before anything ran", "yellow")]
+    ended = f"ended {info.ended}" if info.ended else "not ended"
+    lines = [(f"        started {info.started}, {ended}, took {seconds(info.seconds)}", "")]
+    lines.append((plain(f"engine  {info.engine_note or info.engine}"), ""))
+    lines += [(plain(f"stack   {e.stack}   {e.reference}"), "") for e in info.environments]
+    return lines
+
+
+def _attempt(result: Result) -> str:
+    return f"attempt {result.attempt}" if result.attempt > 1 else ""
+
+
+def _earlier(attempts: Sequence[Result]) -> list[str]:
+    lines = []
+    for r in attempts:
+        text = f"{r.attempt}: {r.status} {r.phase}, {seconds(r.seconds)}: {r.message}"
+        lines += indented(text, _INDENT, 3)
+    return lines
+
+
+def _stages(result: Result) -> list[str]:
+    rows = [(s.stage, seconds(s.seconds), s.exit) for s in result.stages]
+    if rows:
+        rows.append(("all", seconds(result.seconds), ""))
+    return [plain(line) for line in table(rows, indent=_INDENT)]
+
+
+def _error(error: OutputError) -> list[str]:
+    shape = "x".join(map(str, error.shape)) or "scalar"
+    worst = ",".join(map(str, error.worst))
+    off = f"{error.mismatches:,} of {error.elements:,} elements off"
+    allowed = f"{error.rtol:g} rel + {error.atol:g} abs ({error.reason})"
+    lines = [
+        f"output_{error.index}   {shape} {error.dtype}   {off}",
+        f"  max abs {error.max_abs:.3g}, max rel {error.max_rel:.3g}; allowed {allowed}",
+    ]
+    if error.mismatches:
+        lines.append(
+            f"  worst at [{worst}]: got {error.worst_got:.6g}, golden {error.worst_golden:.6g}"
+        )
+    if error.pattern:
+        lines.append(f"  pattern: {error.pattern}")
+    return [f"{_INDENT}{plain(line)}" for line in lines]
+
+
+def _last_words(result: Result) -> list[str]:
+    lines = indented(result.last_words, f"{_INDENT}| ")
+    if lines and result.dropped_bytes:
+        lines.insert(0, f"{_INDENT}({size(result.dropped_bytes)} before this were not kept)")
+    return lines
+
+
+def _ran_in(result: Result) -> list[str]:
+    isolation = result.isolation
+    versions = " · ".join(f"{name} {version}" for name, version in sorted(result.versions.items()))
+    cpu = result.hardware.get("cpu_model", "")
+    rows = [
+        ("engine", f"{result.engine}   {result.environment}"),
+        ("toolchain", result.toolchain),
+        ("versions", versions),
+        ("hardware", f"{cpu}, {result.hardware.get('cpus', '?')} CPUs" if cpu else ""),
+        ("golden", result.golden),
+        ("memory", f"{size(result.peak_memory_bytes)} peak" if result.peak_memory_bytes else ""),
+        ("constants", ", ".join(f"{k}={v}" for k, v in result.constants.items())),
+        ("started", result.started),
+        ("fingerprint", result.fingerprint),
+    ]
+    if isolation is not None:
+        limits = ", ".join(f"{name} {value}" for name, value in isolation.limits.items())
+        contained = "contained" if isolation.contained else "NOT contained"
+        text = f"{contained}; network {isolation.network}; root {isolation.root}; "
+        text += f"user {isolation.user}; {limits}"
+        rows.insert(1, ("isolation", text))
+    return [plain(line) for line in table([r for r in rows if r[1]], indent=_INDENT)]
+
+
+def _kept(run: Run, result: Result, shown: str) -> list[str]:
+    folder = run.artifacts(result.cell)
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    rows = [(f"{shown}/{f.relative_to(folder).as_posix()}", size(tree_bytes(f))) for f in files]
+    return table(rows, indent=_INDENT)

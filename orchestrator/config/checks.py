@@ -1,0 +1,238 @@
+"""What no file can get wrong alone: names that must exist, and promises that must agree."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase, translate
+from functools import cached_property
+from pathlib import Path as FilePath
+
+from orchestrator.config.cells import CellKey, cell_keys, selected
+from orchestrator.config.files import Definition
+from orchestrator.config.models import (
+    Expectation,
+    Matrix,
+    Pins,
+    Pipeline,
+    PipelineRecipe,
+    Recipe,
+    Selection,
+    Tolerances,
+)
+from orchestrator.config.recipes import run_names
+from orchestrator.config.source import Path
+from orchestrator.config.suggest import listing, nearest, unknown
+from orchestrator.errors import Problem
+
+PHASES = ("build", "ingress", "codegen", "execute", "compare", "perf")
+"""Phases of a failure, besides `lower:<recipe>`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Definitions:
+    """All files as they were read, right or wrong."""
+
+    root: FilePath
+    matrix: Definition[Matrix]
+    pins: Definition[Pins]
+    schedules: Mapping[str, Definition[Recipe]]
+    pipelines: Mapping[str, Definition[PipelineRecipe]]
+    tolerances: Definition[Tolerances]
+    workloads: Sequence[str]
+    """Names, those of files with problems included."""
+
+    @cached_property
+    def cells(self) -> tuple[CellKey, ...]:
+        """The cells of what is left of the matrix."""
+        matrix = self.matrix.value
+        return tuple(cell_keys(matrix, self.workloads)) if matrix else ()
+
+
+def cross_check(definitions: Definitions, today: dt.date | None) -> list[Problem]:
+    """Every problem between files.
+
+    Checks that need the whole matrix wait until all of it is right: what a wrong part would
+    have named must not be called unused.
+    """
+    problems = [*_ingress(definitions)]
+    matrix = definitions.matrix.value
+    if matrix is None:
+        return problems
+    problems += _stacks(definitions, matrix)
+    problems += _workload_options(definitions, matrix)
+    wrong = [
+        problem
+        for name, pipeline in matrix.pipelines.items()
+        for problem in _pipeline(definitions, name, pipeline)
+    ]
+    if definitions.matrix.complete and not wrong:
+        problems += _expectations(definitions, matrix, today)
+        problems += _overrides(definitions)
+    return problems + wrong
+
+
+# --- stacks and frontends ---------------------------------------------------------------------
+
+
+def _stacks(definitions: Definitions, matrix: Matrix) -> Iterator[Problem]:
+    source, pins = definitions.matrix.source, definitions.pins
+    for stack in matrix.stacks:
+        dockerfile = f"images/{stack}/Dockerfile"
+        if not (definitions.root / dockerfile).is_file():
+            yield source.problem(("stacks", stack), f"{dockerfile} is missing", key=True)
+        if pins.value is not None and stack not in pins.declared("stacks"):
+            message = f"images/pins.yaml has no pins for it. It has: {listing(pins.value.stacks)}"
+            yield source.problem(("stacks", stack), message, key=True)
+    known = definitions.matrix.declared("stacks")
+    for stack in pins.declared("stacks"):
+        if stack not in known:
+            message = f"matrix.yaml has {unknown('stack', stack, known)}"
+            yield pins.source.problem(("stacks", stack), message, key=True)
+
+
+def _ingress(definitions: Definitions) -> Iterator[Problem]:
+    frontends = _frontends(definitions.root)
+    for definition in definitions.pipelines.values():
+        recipe = definition.value
+        if recipe is not None and recipe.ingress.frontend not in frontends:
+            message = unknown("ingress module", recipe.ingress.frontend, frontends)
+            yield definition.source.problem(("ingress", "frontend"), message)
+
+
+def _frontends(root: FilePath) -> list[str]:
+    """The modules of `harness/ingress`: the repository's, else those of this package."""
+    own = FilePath(__file__).parents[1] / "harness/ingress"
+    repository = root / "orchestrator/harness/ingress"
+    folder = repository if repository.is_dir() else own
+    return sorted(p.stem for p in folder.glob("*.py") if p.stem not in _NO_FRONTENDS)
+
+
+_NO_FRONTENDS = ("__init__", "base")
+
+
+# --- pipelines --------------------------------------------------------------------------------
+
+
+def _pipeline(definitions: Definitions, name: str, pipeline: Pipeline) -> Iterator[Problem]:
+    matrix, source = definitions.matrix, definitions.matrix.source
+    path: Path = ("pipelines", name)
+    named: list[tuple[Path, str, str, Collection[str]]] = [
+        ((*path, "stack"), "stack", pipeline.stack, matrix.declared("stacks")),
+        ((*path, "recipe"), "recipe", pipeline.recipe, definitions.pipelines),
+    ]
+    for i, pool in enumerate(pipeline.pools):
+        named.append(((*path, "pools", i), "pool", pool, matrix.declared("pools")))
+    for place, kind, value, known in named:
+        if value not in known:
+            message = unknown(kind, value, known)
+            if kind == "recipe":
+                message = message.replace("Recipes:", "recipes/pipelines has:")
+            yield source.problem(place, message)
+        elif pipeline.tier == "core" and _tier(definitions, kind, value) == "peripheral":
+            message = f"a core pipeline cannot depend on the peripheral {kind} `{value}`"
+            yield source.problem(place, message)
+    for i, selection in enumerate(pipeline.runs):
+        yield from _selection(definitions, (*path, "runs", i), selection)
+
+
+def _tier(definitions: Definitions, kind: str, name: str) -> str | None:
+    """None: its own definition is wrong, and told elsewhere."""
+    matrix = definitions.matrix.value
+    assert matrix is not None
+    if kind == "recipe":
+        recipe = definitions.pipelines[name].value
+        return recipe.tier if recipe else None
+    thing = matrix.stacks.get(name) if kind == "stack" else matrix.pools.get(name)
+    return thing.tier if thing else None
+
+
+def _selection(definitions: Definitions, path: Path, selection: Selection) -> Iterator[Problem]:
+    names = definitions.workloads
+    for i, glob in enumerate(selection.workloads):
+        if not any(fnmatchcase(name, glob) for name in names):
+            message = _no_workload(glob, names)
+            yield definitions.matrix.source.problem((*path, "workloads", i), message)
+    taken = list(selected(selection.model_copy(update={"without": ()}), names))
+    for i, glob in enumerate(selection.without):
+        if taken and not any(fnmatchcase(name, glob) for name in taken):
+            message = f"takes nothing away: {_no_workload(glob, taken)}"
+            yield definitions.matrix.source.problem((*path, "without", i), message)
+    if taken and not any(selected(selection, names)):
+        yield definitions.matrix.source.problem(path, "`without` leaves no workload")
+
+
+def _no_workload(glob: str, names: Collection[str]) -> str:
+    if re.search(r"[*?[]", glob):
+        return f"`{glob}` matches no workload. Workloads: {listing(names)}"
+    return unknown("workload", glob, names)
+
+
+def _workload_options(definitions: Definitions, matrix: Matrix) -> Iterator[Problem]:
+    for name in matrix.workloads:
+        if name not in definitions.workloads:
+            message = unknown("workload", name, definitions.workloads)
+            yield definitions.matrix.source.problem(("workloads", name), message, key=True)
+
+
+# --- globs over cells -------------------------------------------------------------------------
+
+
+def _expectations(
+    definitions: Definitions, matrix: Matrix, today: dt.date | None
+) -> Iterator[Problem]:
+    source = definitions.matrix.source
+    for i, expectation in enumerate(matrix.expectations):
+        path: Path = ("expectations", i)
+        try:
+            re.compile(expectation.match)
+        except re.error as e:
+            yield source.problem((*path, "match"), f"not a regular expression: {e}")
+        if today is not None and expectation.expires < today:
+            message = f"expired. Fix {expectation.issue}, or look again and set a later day"
+            yield source.problem((*path, "expires"), message)
+        keys = _matching(definitions, expectation.cells)
+        if not keys:
+            yield source.problem((*path, "cells"), _no_cell(definitions, expectation.cells))
+        else:
+            yield from _phase(definitions, matrix, (*path, "phase"), expectation, keys)
+
+
+def _phase(
+    definitions: Definitions,
+    matrix: Matrix,
+    path: Path,
+    expectation: Expectation,
+    keys: Sequence[CellKey],
+) -> Iterator[Problem]:
+    phases = list(PHASES)
+    for recipe_name in sorted({matrix.pipelines[key.pipeline].recipe for key in keys}):
+        recipe = definitions.pipelines[recipe_name].value
+        if recipe is None or any(s.recipe not in definitions.schedules for s in recipe.steps):
+            return
+        phases += [f"lower:{name}" for name in run_names(recipe)]
+    if expectation.phase not in phases:
+        message = unknown("phase", expectation.phase, set(phases))
+        yield definitions.matrix.source.problem(path, message)
+
+
+def _overrides(definitions: Definitions) -> Iterator[Problem]:
+    tolerances = definitions.tolerances
+    for i, override in enumerate(tolerances.value.overrides if tolerances.value else ()):
+        if not _matching(definitions, override.cells):
+            message = _no_cell(definitions, override.cells)
+            yield tolerances.source.problem(("overrides", i, "cells"), message)
+
+
+def _matching(definitions: Definitions, glob: str) -> list[CellKey]:
+    matches = re.compile(translate(glob)).match
+    return [key for key in definitions.cells if matches(key.id)]
+
+
+def _no_cell(definitions: Definitions, glob: str) -> str:
+    ids = [key.id for key in definitions.cells]
+    meant = nearest(glob, ids)
+    question = f" Did you mean `{meant}`?" if meant else ""
+    return f"`{glob}` matches no cell.{question} A cell is `pipeline.workload.variant@pool`"

@@ -1,0 +1,60 @@
+"""Everything that people edit, loaded and checked: what planning works from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from orchestrator.config.models import (
+    GoldenRecord,
+    Matrix,
+    Pins,
+    PipelineRecipe,
+    Recipe,
+    Tolerances,
+)
+from orchestrator.job import RecipeRun
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkloadFile:
+    """A program under test, found but never imported."""
+
+    name: str
+    path: Path
+    """Absolute."""
+    sha256: str
+    about: str
+    """First line of its docstring."""
+    entry: Literal["Model", "model"] = "Model"
+    """`Model`: a class, the PyTorch convention. `model`: a function, JAX."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoldenFile:
+    """A recorded output and where it comes from."""
+
+    record: GoldenRecord
+    path: Path
+    """The `.npz`, absolute."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """All definitions of one repository, consistent with each other."""
+
+    root: Path
+    matrix: Matrix
+    pins: Pins
+    schedules: Mapping[str, Recipe]
+    """Focused recipes, by name."""
+    pipelines: Mapping[str, PipelineRecipe]
+    """End-to-end recipes, by name."""
+    runs: Mapping[str, tuple[RecipeRun, ...]]
+    """The end-to-end recipes expanded, by name: parameters put in, schedules read."""
+    workloads: Mapping[str, WorkloadFile]
+    goldens: Mapping[tuple[str, str], GoldenFile]
+    """By workload and variant; empty when loaded without goldens."""
+    tolerances: Tolerances

@@ -1,0 +1,216 @@
+"""What a job's container is: its isolation, its limits, its name. Pure: no engine is asked.
+
+One specification gives the options for the engine, the equivalent `docker run` for people, and
+the isolation that is recorded with every result, so that the three cannot say different things.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from docker.types import LogConfig, Mount, Ulimit
+
+from orchestrator.engines.base import Isolation
+from orchestrator.engines.docker_host import EngineInfo
+from orchestrator.engines.owner import Owner
+from orchestrator.job import Job
+
+LABEL = "lh-ci"
+WORKSPACE_LABEL = f"{LABEL}.workspace"
+OWNER_LABEL = f"{LABEL}.owner"
+JOB_FOLDER = "/job"
+SCRATCH = "/tmp"  # noqa: S108  a mount of the container's own
+COMMAND = ("python", "-m", "orchestrator.harness", JOB_FOLDER)
+NOBODY = "65534:65534"
+SUPERVISOR_BYTES = 1 << 30
+"""For the harness itself and the frontend that it keeps imported."""
+MAX_PROCESSES = 4096
+"""Processes and threads: compilers start one thread per core, a fork bomb starts all there are."""
+
+_ENVIRONMENT: Mapping[str, str] = {
+    "PYTHONPATH": JOB_FOLDER,
+    "PYTHONUNBUFFERED": "1",
+    # whatever wants to cache something can do so in the scratch folder, and nowhere else
+    "HOME": SCRATCH,
+    "TMPDIR": SCRATCH,
+    "XDG_CACHE_HOME": f"{SCRATCH}/.cache",
+    "TRITON_CACHE_DIR": f"{SCRATCH}/.cache/triton",
+    "TORCHINDUCTOR_CACHE_DIR": f"{SCRATCH}/.cache/inductor",
+    # the user id may have no name inside
+    "USER": "harness",
+    "LOGNAME": "harness",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """None: the engine cannot limit it."""
+
+    memory_bytes: int | None
+    """Of everything in the container together, its scratch folder included; no swap."""
+    scratch_bytes: int
+    processes: int | None
+    cpus: int | None
+
+    def record(self) -> dict[str, str | int | float]:
+        """As kept in results; what is not limited is said to be so."""
+        values = {
+            "memory_bytes": self.memory_bytes,
+            "scratch_bytes": self.scratch_bytes,
+            "processes": self.processes,
+            "cpus": self.cpus,
+        }
+        return {name: "unlimited" if v is None else v for name, v in values.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Container:
+    """A container to be."""
+
+    name: str
+    image: str
+    """Image id: a tag may move."""
+    job_dir: Path
+    user: str
+    """`uid:gid`, never root's."""
+    limits: Limits
+    labels: Mapping[str, str]
+    relabel: bool
+    """The engine runs under SELinux, which must be told that the container may read the job."""
+
+    def options(self) -> dict[str, Any]:
+        """Arguments for the SDK's `create_container`, apart from `host_config`."""
+        return {
+            "image": self.image,
+            "command": list(COMMAND),
+            "name": self.name,
+            "user": self.user,
+            "working_dir": SCRATCH,
+            "environment": dict(_ENVIRONMENT),
+            "labels": dict(self.labels),
+            "network_disabled": True,
+            # a proxy from the client's configuration has no place where there is no network
+            "use_config_proxy": False,
+        }
+
+    def host_options(self) -> dict[str, Any]:
+        """Arguments for the SDK's `create_host_config`."""
+        limits = self.limits
+        options: dict[str, Any] = {
+            "network_mode": "none",
+            "read_only": True,
+            "tmpfs": {SCRATCH: _scratch_options(limits)},
+            "cap_drop": ["ALL"],
+            "security_opt": ["no-new-privileges"],
+            "privileged": False,
+            "ipc_mode": "private",
+            "init": True,
+            "ulimits": [Ulimit(name="core", soft=0, hard=0)],
+            # all output is read as it comes: the engine need not keep it too
+            "log_config": LogConfig(type="none"),
+            "restart_policy": {"Name": "no"},
+        }
+        if self.relabel:
+            options["binds"] = [f"{self.job_dir}:{JOB_FOLDER}:ro,z"]
+        else:
+            # unlike a bind, a mount is refused when its source is not there
+            mount = Mount(JOB_FOLDER, str(self.job_dir), type="bind", read_only=True)
+            options["mounts"] = [mount]
+        if limits.memory_bytes is not None:
+            options |= {"mem_limit": limits.memory_bytes, "memswap_limit": limits.memory_bytes}
+        if limits.processes is not None:
+            options["pids_limit"] = limits.processes
+        if limits.cpus is not None:
+            options["nano_cpus"] = limits.cpus * 1_000_000_000
+        return options
+
+    def argv(self) -> tuple[str, ...]:
+        """The command line that runs the same container by hand."""
+        limits = self.limits
+        argv = ["docker", "run", "--rm", "--network=none", "--read-only"]
+        argv += [f"--tmpfs={SCRATCH}:{_scratch_options(limits)}"]
+        argv += ["--cap-drop=ALL", "--security-opt=no-new-privileges", "--ipc=private", "--init"]
+        argv += ["--ulimit=core=0:0", "--log-driver=none", f"--user={self.user}"]
+        if limits.memory_bytes is not None:
+            argv += [f"--memory={limits.memory_bytes}", f"--memory-swap={limits.memory_bytes}"]
+        if limits.processes is not None:
+            argv.append(f"--pids-limit={limits.processes}")
+        if limits.cpus is not None:
+            argv.append(f"--cpus={limits.cpus}")
+        if self.relabel:
+            argv.append(f"--volume={self.job_dir}:{JOB_FOLDER}:ro,z")
+        else:
+            argv.append(f"--mount=type=bind,source={self.job_dir},target={JOB_FOLDER},readonly")
+        argv += [f"--env={name}={value}" for name, value in _ENVIRONMENT.items()]
+        return (*argv, f"--workdir={SCRATCH}", self.image, *COMMAND)
+
+    def isolation(self) -> Isolation:
+        """As recorded with every result."""
+        return Isolation(
+            contained=True,
+            network="none",
+            root="read-only",
+            user=self.user,
+            limits=self.limits.record(),
+        )
+
+
+def describe(
+    job: Job,
+    job_dir: Path,
+    *,
+    image: str,
+    workspace: Path,
+    user: str,
+    engine: EngineInfo,
+    scratch_bytes: int,
+) -> Container:
+    """The container for a job.
+
+    `user`: `uid:gid` to run as.
+    """
+    run = job_dir.parent.parent.name or "run"
+    return Container(
+        name=container_name(run, job.id),
+        image=image,
+        job_dir=job_dir,
+        user=user,
+        limits=limits_for(job, engine, scratch_bytes),
+        labels={
+            WORKSPACE_LABEL: str(workspace),
+            f"{LABEL}.run": run,
+            f"{LABEL}.job": job.id,
+            OWNER_LABEL: Owner.current().dumps(),
+        },
+        relabel=engine.selinux,
+    )
+
+
+def container_name(run: str, job: str) -> str:
+    """`lh-<run>-<job>-<random>`, with what the engine does not allow in names replaced."""
+    words = (re.sub(r"[^A-Za-z0-9_.-]+", "-", word).strip("-.") for word in (run, job))
+    return "-".join(["lh", *(word[:60] for word in words if word), secrets.token_hex(4)])
+
+
+def limits_for(job: Job, engine: EngineInfo, scratch_bytes: int) -> Limits:
+    """The sum of what may run at once, within what the engine has and can enforce."""
+    largest = sorted((cell.memory_bytes for cell in job.cells), reverse=True)[: job.workers]
+    memory = sum(largest) + scratch_bytes + SUPERVISOR_BYTES
+    memory = min(memory, engine.memory_bytes or memory)
+    return Limits(
+        memory_bytes=memory if engine.memory_limit else None,
+        scratch_bytes=scratch_bytes,
+        processes=MAX_PROCESSES if engine.pids_limit else None,
+        # one for each cell, and one for the supervisor that must stay awake
+        cpus=min(engine.cpus, job.workers + 1) if engine.cpu_limit else None,
+    )
+
+
+def _scratch_options(limits: Limits) -> str:
+    # exec: what is compiled there is loaded from there
+    return f"rw,exec,nosuid,nodev,size={limits.scratch_bytes},mode=1777"

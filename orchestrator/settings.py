@@ -1,0 +1,278 @@
+"""Settings of this machine: environment variables that start with `LH_`, each declared once.
+
+What belongs to the project is in its YAML files; what belongs to a machine (a proxy's CA bundle,
+a folder of wheels, where Docker's client is) is here. The table in `docs/settings.md` and the
+command line's help are made from the declarations below.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from orchestrator.config.models import Bytes
+from orchestrator.config.suggest import listing, nearest
+from orchestrator.errors import UsageError
+
+PREFIX = "LH_"
+NO_LLVM = "none"
+"""Value of `LH_LLVM_PREFIX` that means: use no LLVM release, fetch none."""
+
+_CA_FALLBACKS = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One setting, as declared; a field of `Settings` is annotated with it."""
+
+    variable: str
+    parse: Callable[[str, str], object]
+    """Takes the variable's name, for messages, and its value."""
+    kind: str
+    """What the value is, in a word or two."""
+    default: str
+    """In words, as shown to people."""
+    help: str
+
+
+def _text(variable: str, value: str) -> str:  # noqa: ARG001  all parsers look alike
+    return value
+
+
+def _words(variable: str, value: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(value))
+    except ValueError as error:
+        raise UsageError(f"{variable}: {str(error).lower()} in `{value}`.") from error
+
+
+def _path(variable: str, value: str) -> Path:  # noqa: ARG001
+    return Path(value).expanduser()
+
+
+def _file(variable: str, value: str) -> Path:
+    path = Path(value).expanduser()
+    if not _is(Path.is_file, path):
+        raise UsageError(f"{variable}: there is no file {path} that can be read.")
+    return path.absolute()
+
+
+def _is(kind: Callable[[Path], bool], path: Path) -> bool:
+    try:
+        return kind(path) and os.access(path, os.R_OK)
+    except OSError:  # in a folder of somebody else's
+        return False
+
+
+def _program(variable: str, value: str) -> Path:
+    path = _file(variable, value)
+    if not os.access(path, os.X_OK):
+        raise UsageError(f"{variable}: {path} cannot be executed.")
+    return path
+
+
+def _folders(variable: str, value: str) -> tuple[Path, ...]:
+    folders = tuple(Path(part).expanduser() for part in value.split(os.pathsep) if part)
+    for folder in folders:
+        if not _is(Path.is_dir, folder):
+            raise UsageError(f"{variable}: there is no folder {folder} that can be read.")
+    return tuple(folder.absolute() for folder in folders)
+
+
+def _size(variable: str, value: str) -> int:
+    try:
+        return TypeAdapter(Bytes).validate_python(value)
+    except ValidationError:
+        wanted = "a size such as `512MiB` or `2GiB`"
+        raise UsageError(f"{variable}: expected {wanted}, got `{value}`.") from None
+
+
+def _llvm(variable: str, value: str) -> str:
+    if value == NO_LLVM:
+        return value
+    prefix = Path(value).expanduser().absolute()
+    if not _is(Path.is_file, prefix / "bin" / "mlir-opt"):
+        raise UsageError(
+            f"{variable}: {prefix} has no bin/mlir-opt. Name the folder of an LLVM release, such "
+            f"as /usr/lib/llvm-22, or `{NO_LLVM}`."
+        )
+    return str(prefix)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The settings of this machine. Paths are absolute, apart from `state`."""
+
+    state: Annotated[
+        Path,
+        Setting(
+            variable="LH_STATE",
+            parse=_path,
+            kind="folder",
+            default="`.lh` in the repository",
+            help="Where runs, virtual environments and caches are kept.",
+        ),
+    ] = Path(".lh")
+    python: Annotated[
+        Path | None,
+        Setting(
+            variable="LH_PYTHON",
+            parse=_program,
+            kind="program",
+            default="the running Python if the pins declare it, else the first declared on `PATH`",
+            help="The Python interpreter that virtual environments are made from.",
+        ),
+    ] = None
+    wheels: Annotated[
+        tuple[Path, ...],
+        Setting(
+            variable="LH_WHEELS",
+            parse=_folders,
+            kind="folders",
+            default="none",
+            help="Folders of wheels to take pinned packages from before any index is asked, "
+            "separated like `PATH`. Folders that pip's own `find-links` names count too.",
+        ),
+    ] = ()
+    pip_args: Annotated[
+        tuple[str, ...],
+        Setting(
+            variable="LH_PIP_ARGS",
+            parse=_words,
+            kind="arguments",
+            default="none",
+            help="More arguments for `pip install`, on this machine and in images: "
+            "a mirror, a proxy, a trusted host.",
+        ),
+    ] = ()
+    ca_bundle: Annotated[
+        Path | None,
+        Setting(
+            variable="LH_CA_BUNDLE",
+            parse=_file,
+            kind="file",
+            default=", else ".join(f"`{name}`" for name in _CA_FALLBACKS),
+            help="CA certificates (PEM) to trust when downloading, on this machine and while "
+            "images are built.",
+        ),
+    ] = None
+    llvm_prefix: Annotated[
+        str | None,
+        Setting(
+            variable="LH_LLVM_PREFIX",
+            parse=_llvm,
+            kind="folder, or `none`",
+            default="the pinned release: as installed, else fetched with apt into the state folder",
+            help="The LLVM release for the `venv` engine, such as `/usr/lib/llvm-22`. `none`: use "
+            "and fetch no release, lower with the MLIR bindings of the frontend's wheel.",
+        ),
+    ] = None
+    docker_cli: Annotated[
+        Path | None,
+        Setting(
+            variable="LH_DOCKER_CLI",
+            parse=_program,
+            kind="program",
+            default="the first `docker` on `PATH` that can build with BuildKit",
+            help="Docker's command-line client, used to build images.",
+        ),
+    ] = None
+    base_image: Annotated[
+        str | None,
+        Setting(
+            variable="LH_BASE_IMAGE",
+            parse=_text,
+            kind="image",
+            default="`base` in `images/pins.yaml`",
+            help="The image that all stacks are built on: a mirror's copy of the pinned base.",
+        ),
+    ] = None
+    apt_sources: Annotated[
+        str | None,
+        Setting(
+            variable="LH_APT_SOURCES",
+            parse=_text,
+            kind="file, or mirror",
+            default="the distribution's own",
+            help="Where LLVM's packages and the base image come from: an apt sources file, "
+            "or the address of a mirror.",
+        ),
+    ] = None
+    build_args: Annotated[
+        tuple[str, ...],
+        Setting(
+            variable="LH_BUILD_ARGS",
+            parse=_words,
+            kind="arguments",
+            default="none",
+            help="More arguments for `docker build`, such as `--network=host`.",
+        ),
+    ] = ()
+    scratch_bytes: Annotated[
+        int,
+        Setting(
+            variable="LH_SCRATCH",
+            parse=_size,
+            kind="size",
+            default="`2GiB`",
+            help="How much a job may write to its scratch folder; without a container, the largest "
+            "file that it may write.",
+        ),
+    ] = 2 << 30
+
+    @staticmethod
+    def from_environment(environ: Mapping[str, str]) -> Settings:
+        """Settings from environment variables; an empty variable is not set.
+
+        Raises:
+            UsageError: an unknown `LH_` variable, or a value that is wrong; names it.
+        """
+        for variable in sorted(environ):
+            if variable.startswith(PREFIX) and variable not in {s.variable for s in SETTINGS}:
+                raise UsageError(_unknown(variable))
+        values: dict[str, Any] = {
+            name: setting.parse(setting.variable, environ[setting.variable])
+            for name, setting in _DECLARED.items()
+            if environ.get(setting.variable)
+        }
+        if "ca_bundle" not in values:
+            values["ca_bundle"] = _usual_ca_bundle(environ)
+        return Settings(**values)
+
+
+def _unknown(variable: str) -> str:
+    known = [setting.variable for setting in SETTINGS]
+    meant = nearest(variable, known)
+    hint = f"Did you mean {meant}?" if meant else f"Settings: {listing(known)}."
+    return f"{variable} is not a setting. {hint}"
+
+
+def _usual_ca_bundle(environ: Mapping[str, str]) -> Path | None:
+    """What other tools on this machine trust. A stale variable of theirs is no error of ours."""
+    for name in _CA_FALLBACKS:
+        if (value := environ.get(name)) and _is(Path.is_file, Path(value)):
+            return Path(value).absolute()
+    return None
+
+
+_DECLARED: Mapping[str, Setting] = {
+    name: next(item for item in get_args(annotated) if isinstance(item, Setting))
+    for name, annotated in get_type_hints(Settings, include_extras=True).items()
+}
+
+SETTINGS: tuple[Setting, ...] = tuple(_DECLARED.values())
+"""All settings, in the order in which they are shown."""
+
+
+def markdown_table() -> str:
+    """The table in `docs/settings.md`."""
+    rows = [f"| `{s.variable}` | {s.kind} | {s.default} | {s.help} |" for s in SETTINGS]
+    return "\n".join(
+        ["| variable | value | default | what for |", "| --- | --- | --- | --- |", *rows]
+    )
