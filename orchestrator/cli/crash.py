@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import importlib.metadata
+import os
 import platform
 import shlex
 import sys
@@ -45,11 +46,12 @@ def _state(environ: Mapping[str, str]) -> Path:
 
 
 def _text(error: BaseException, words: Sequence[str], now: dt.datetime) -> str:
+    kernel = os.uname()
     lines = [
         f"lh-ci {__version__}, {now:%Y-%m-%d %H:%M:%S} UTC",
         f"command   {shlex.join(['lh-ci', *words])}",
         f"python    {sys.version.split()[0]} ({platform.python_implementation()})",
-        f"platform  {platform.platform()}",
+        f"platform  {kernel.sysname} {kernel.release} {kernel.machine}",
         *(f"{name:<9} {_version(name)}" for name in _PACKAGES),
         "",
         "".join(traceback.format_exception(error)).rstrip(),

@@ -11,14 +11,15 @@ from pathlib import Path
 import click
 
 from orchestrator import goldens
+from orchestrator.cli import recording
 from orchestrator.cli.app import App, pass_app
 from orchestrator.cli.params import engine_option, examples
-from orchestrator.cli.recording import Recorded, record
 from orchestrator.cli.report import STYLES, console
 from orchestrator.cli.text import indented, plain, plural, size, table
 from orchestrator.config.cells import cell_keys
+from orchestrator.config.goldens import read_goldens
 from orchestrator.config.suggest import unknown
-from orchestrator.errors import UsageError
+from orchestrator.errors import ExitCode, Problem, UsageError
 from orchestrator.plan import PlannedCell, plan_cells
 from orchestrator.results.verdict import exit_code
 
@@ -41,20 +42,25 @@ def command() -> None:
 @pass_app
 def list_(app: App, /) -> int:
     """List the goldens that the matrix needs, and those that are missing."""
-    config = app.config
+    config = app.services.load(app.root, goldens=False)
+    problems: list[Problem] = []
+    found = read_goldens(app.root, config.workloads, tuple(config.workloads), problems)
     keys = {(key.workload, key.variant) for key in cell_keys(config.matrix, config.workloads)}
     rows = [("golden", "source", "recorded", "size")]
-    for workload, variant in sorted(keys | set(config.goldens)):
-        found = config.goldens.get((workload, variant))
-        row = (f"{workload}/{variant}", "missing", "", "")
-        if found is not None:
-            facts = found.record
-            row = (row[0], facts.source, str(facts.recorded), size(facts.size))
-        rows.append(row)
+    for workload, variant in sorted(keys | set(found)):
+        name, golden = f"{workload}/{variant}", found.get((workload, variant))
+        if golden is None:
+            there = (app.root / "golden" / f"{name}.npz").exists()
+            rows.append((name, "broken" if there else "missing", "", ""))
+        else:
+            record = golden.record
+            rows.append((name, record.source, str(record.recorded), size(record.size)))
     for line in table(rows):
         click.echo(plain(line))
-    click.echo(plural(len(config.goldens), "golden"))
-    return 0
+    for problem in problems:
+        click.echo(plain(str(problem)))
+    click.echo(plural(len(found), "golden"))
+    return ExitCode.OK
 
 
 @command.command(
@@ -78,7 +84,7 @@ def update(
     What moves is shown before anything is written. Without WORKLOAD, all that the matrix needs.
     """
     cells = _cells(app, workloads, variants)
-    recorded = record(app, cells, engine)
+    recorded = recording.record(app, cells, engine)
     words = ["lh-ci", "golden", "update", *workloads]
     words += [word for variant in variants for word in ("--variant", variant)]
     changes = [
@@ -142,7 +148,7 @@ def _show(root: Path, changes: Sequence[goldens.Change]) -> None:
     click.echo(", ".join(f"{n} {_KINDS[kind]}" for kind, n in kinds.items()) or "no goldens")
 
 
-def _show_troubles(recorded: Recorded) -> None:
+def _show_troubles(recorded: recording.Recorded) -> None:
     out = console()
     for trouble in recorded.troubles:
         out.print(
@@ -153,11 +159,15 @@ def _show_troubles(recorded: Recorded) -> None:
             out.print(line)
 
 
+def _can_ask() -> bool:
+    return sys.stdin.isatty()
+
+
 def _confirm(count: int, *, yes: bool) -> None:
     """Raises UsageError when nobody can be asked."""
     if yes:
         return
-    if not sys.stdin.isatty():
+    if not _can_ask():
         raise UsageError(
             "nothing was written: there is nobody to ask. Pass --yes to write what is shown above"
         )

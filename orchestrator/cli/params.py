@@ -14,6 +14,7 @@ from orchestrator.job import Constant
 F = TypeVar("F", bound=Callable[..., object])
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_TIERS = ("core", "peripheral")
 _INT = re.compile(r"[+-]?\d+")
 _FLOAT = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][+-]?\d+)?")
 
@@ -67,36 +68,33 @@ def examples(*lines: str) -> str:
 def filter_options(function: F) -> F:
     """What selects cells beside patterns: pipelines, workloads, variants, pools, tiers."""
     options = (
-        click.option("--pipeline", "pipelines", multiple=True, metavar="NAME", help="Only this pipeline."),
-        click.option(
+        _many("--pipeline", "pipelines", "NAME", "Only this pipeline."),
+        _many(
             "--workload",
             "workloads",
-            multiple=True,
-            metavar="NAME|PATH.py",
-            help="Only this workload; or any file with `Model` and `get_inputs`, by its path.",
+            "NAME|PATH.py",
+            "Only this workload; or any file with `Model` and `get_inputs`, by its path.",
         ),
-        click.option(
+        _many(
             "--set",
             "constants",
+            "NAME=VALUE",
+            "Overrides a constant of the workload's module, such as BATCH=8.",
             callback=assignments,
-            multiple=True,
-            metavar="NAME=VALUE",
-            help="Overrides a constant of the workload's module, such as BATCH=8.",
         ),
-        click.option("--variant", "variants", multiple=True, metavar="NAME", help="Only this variant: f32, …"),
-        click.option("--pool", "pools", multiple=True, metavar="NAME", help="Only this pool."),
-        click.option(
-            "--tier",
-            "tiers",
-            multiple=True,
-            type=click.Choice(["core", "peripheral"]),
-            help="Only this tier.",
-        ),
-        click.option("--cell", "cells", multiple=True, metavar="GLOB", help="Only these cells, by id."),
+        _many("--variant", "variants", "NAME", "Only this variant: f32, …"),
+        _many("--pool", "pools", "NAME", "Only this pool."),
+        _many("--tier", "tiers", None, "Only this tier.", type=click.Choice(_TIERS)),
+        _many("--cell", "cells", "GLOB", "Only these cells, by id."),
     )
     for option in reversed(options):
         function = option(function)
     return function
+
+
+def _many(option: str, name: str, metavar: str | None, text: str, **more: Any) -> Callable[[F], F]:
+    """An option that may be given several times."""
+    return click.option(option, name, multiple=True, metavar=metavar, help=text, **more)
 
 
 def asked(selection: tuple[str, ...], given: Mapping[str, Any]) -> Asked:

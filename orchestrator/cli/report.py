@@ -169,7 +169,7 @@ class TextReporter:
                 BarColumn(bar_width=32),
                 MofNCompleteColumn(),
                 TimeElapsedColumn(),
-                TextColumn("left"),
+                TextColumn("ETA"),
                 TimeRemainingColumn(),
                 TextColumn("{task.fields[counts]}", markup=False),
                 TextColumn("{task.fields[now]}", style="dim", markup=False),

@@ -88,8 +88,7 @@ def _guarded(call: Callable[[], object], words: list[str], services: object) -> 
         _say("stopped")
         return int(ExitCode.INTERRUPTED)
     except BrokenPipeError:
-        # the reader of our output has left, as `head` does; the interpreter must not flush again
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _leave_quietly()
         return int(ExitCode.OK)
     except Exception as error:  # noqa: BLE001  the one place that catches everything
         from orchestrator.cli.crash import report
@@ -98,6 +97,11 @@ def _guarded(call: Callable[[], object], words: list[str], services: object) -> 
         _say(report(error, words, environ))
         return int(ExitCode.INTERNAL)
     return int(code) if isinstance(code, int) else int(ExitCode.OK)
+
+
+def _leave_quietly() -> None:
+    """The reader of our output has left, as `head` does: the interpreter must not flush again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _message(error: LighthouseError) -> str:

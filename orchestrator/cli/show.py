@@ -70,4 +70,3 @@ def _attempts(run: Run, pattern: str) -> list[Result]:
         why = planned.reason or "it has not been run yet"
         raise UsageError(f"{planned.cell.id} has no result in run {run.name}: {why}")
     return attempts
-

@@ -37,14 +37,16 @@ def parameter(name: str, initial: npt.NDArray[np.float64]) -> npt.NDArray[np.flo
 
     Two dimensions and more: uniform in [-1, 1) / sqrt(fan-in), fan-in being the elements of one
     output (shape without its first axis). Fewer: `c + 0.1 u` where the module's own
-    initialisation is the constant `c` (norm scales, running statistics), else `0.1 u`.
+    initialisation is the constant `c` (norm scales, running statistics), else `0.1 u`. A single
+    element is constant when it is 0 or 1: anything else was drawn at random.
     """
     noise = signed_uniform(f"parameter:{name}", initial.shape)
     if initial.ndim >= 2:
         fan_in = max(1, initial.size // max(1, initial.shape[0]))
         scaled: npt.NDArray[np.float64] = noise / np.sqrt(fan_in)
         return scaled
-    constant = initial.size > 0 and bool(np.all(initial == initial.flat[0]))
+    first = initial.flat[0] if initial.size else 0.0
+    constant = bool(np.all(initial == first)) and (initial.size != 1 or first in (0.0, 1.0))
     return (initial if constant else 0.0) + 0.1 * noise
 
 

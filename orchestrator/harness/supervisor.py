@@ -204,7 +204,7 @@ class Supervisor:
             else:
                 child.outcome = records.decode(Done, mark).outcome
                 return
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return
         if stage != child.stage:
             _end_stage(child, "ok")
@@ -315,14 +315,16 @@ def _exit_word(child: _Child, status: int, outcome: Outcome) -> str:
 def _verdict_of_death(child: _Child, status: int) -> Outcome:
     """The outcome of a process that ended without saying one."""
     words = b"".join(child.words)[-LAST_WORDS:].decode(errors="replace")
+    loading = " while the workload was loaded" if child.blame == "error" else ""
     if child.timed_out:
-        message = f"no answer within {child.cell.timeout_s:g} s: killed at its deadline"
+        limit_s = f"{child.cell.timeout_s:g} s"
+        message = f"no answer within {limit_s}: killed at its deadline{loading}"
     elif any(sign in words for sign in ("bad_alloc", "LLVM ERROR: out of memory")):
         message = cells.out_of_memory(child.cell)
     elif os.WIFSIGNALED(status):
-        message = f"died of {signal.Signals(os.WTERMSIG(status)).name}"
+        message = f"died of {signal.Signals(os.WTERMSIG(status)).name}{loading}"
     else:
-        message = f"the process exited with code {os.WEXITSTATUS(status)} before it was done"
+        message = f"ended with exit code {os.WEXITSTATUS(status)} and no verdict{loading}"
     last = next((line.strip() for line in reversed(words.splitlines()) if line.strip()), "")
     if last and not child.timed_out:
         message += f"; its last words: {last[:200]}"

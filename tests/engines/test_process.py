@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -79,9 +80,18 @@ def first_words(session: ProcessSession) -> Mapping[str, object]:
     return dict(json.loads(event.message))
 
 
+def rest(session: ProcessSession) -> list[object]:
+    """All events to the end, which must not keep one waiting."""
+    events = []
+    for event in session.events(PATIENCE_S):
+        assert event is not None, "it does not end"
+        events.append(event)
+    return events
+
+
 def ran(engine: VenvEngine, job_dir: Path, environment: Environment) -> Exit:
     with engine.start(JOB, job_dir, environment) as session:
-        list(session.events(PATIENCE_S))
+        rest(session)
         return session.exit()
 
 
@@ -116,7 +126,7 @@ def test_events_come_as_they_are_said(
         'print("a warning", file=sys.stderr)\n',
     )
     with engine.start(JOB, job_dir, environment) as session:
-        assert [e for e in session.events(PATIENCE_S) if e] == [Started(cell="a")]
+        assert rest(session) == [Started(cell="a")]
         end = session.exit()
         assert session.argv[1:] == ("-m", "orchestrator.harness", str(job_dir))
     assert (end.code, end.reason) == (0, "exit 0")
@@ -159,9 +169,14 @@ def test_limits_are_as_recorded(
         "     'routes': Path('/proc/net/route').read_text().count('\\n'),\n"
         "     'stdin': sys.stdin.read(), 'group': os.getpgid(0), 'session': os.getsid(0)})\n",
     )
-    with engine.start(JOB, job_dir, environment) as session:
-        words = first_words(session)
-        isolation = session.isolation
+    soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
+    try:
+        with engine.start(JOB, job_dir, environment) as session:
+            words = first_words(session)
+            isolation = session.isolation
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, (soft, hard))
     assert (words["core"], words["file"], words["stdin"]) == (0, 1 << 20, "")
     assert words["session"] != os.getsid(0)
     assert not isolation.contained
@@ -225,7 +240,7 @@ def test_processes_left_by_a_job_that_ended_are_ended(
     harness(job_dir, "say({'pid': sleeper(start_new_session=True)})")
     with engine.start(JOB, job_dir, environment) as session:
         pid = first_words(session)["pid"]
-        list(session.events(PATIENCE_S))
+        rest(session)
         assert session.exit().reason == "exit 0"
         assert not Path(f"/proc/{pid}").exists()
 
@@ -262,7 +277,7 @@ def test_kill_ends_every_process(
         pids = first_words(session)["pids"]
         session.kill()
         session.kill()
-        list(session.events(PATIENCE_S))
+        rest(session)
         end = session.exit()
     assert isinstance(pids, list)
     assert [pid for pid in pids if Path(f"/proc/{pid}").exists()] == []

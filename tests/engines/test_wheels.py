@@ -229,7 +229,7 @@ def test_a_silent_index_does_not_hold_anybody_up(
     answered = threading.Event()
 
     def hang(*_: object) -> str:
-        answered.wait()
+        answered.wait(60)
         return ""
 
     monkeypatch.setattr(index_pages, "_fetch", hang)

@@ -54,10 +54,10 @@ def test_a_good_cell_passes_and_names_all_its_stages(tmp_path: Path) -> None:
     [
         ("raise ValueError('no such layer')", "bad.py:11: ValueError: no such layer"),
         ("sys.exit('I quit')", "bad.py:11: SystemExit: I quit"),
-        ("os._exit(7)", "the process exited with code 7 before it was done"),
-        ("os._exit(0)", "the process exited with code 0 before it was done"),
-        ("ctypes.string_at(0)", "died of SIGSEGV"),
-        ("os.abort()", "died of SIGABRT"),
+        ("os._exit(7)", "ended with exit code 7 and no verdict while the workload was loaded"),
+        ("os._exit(0)", "ended with exit code 0 and no verdict while the workload was loaded"),
+        ("ctypes.string_at(0)", "died of SIGSEGV while the workload was loaded"),
+        ("os.abort()", "died of SIGABRT while the workload was loaded"),
     ],
 )
 def test_a_workload_that_dies_is_an_error_of_its_own(
@@ -77,7 +77,8 @@ def test_last_words_are_kept_and_quoted(tmp_path: Path) -> None:
 def test_a_workload_that_loops_for_ever_is_killed_at_its_deadline(tmp_path: Path) -> None:
     outcome = one(tmp_path, load_time("time.sleep(3600)"), timeout_s=0.5)
     assert (outcome.status, outcome.phase) == ("error", "ingress")
-    assert outcome.message == "no answer within 0.5 s: killed at its deadline"
+    deadline = "no answer within 0.5 s: killed at its deadline"
+    assert outcome.message == f"{deadline} while the workload was loaded"
     assert outcome.stages[-1].exit == "timeout"
 
 
@@ -132,7 +133,8 @@ def test_a_constant_can_be_set_before_inputs_are_made(tmp_path: Path) -> None:
 def test_an_unknown_constant_lists_those_there_are(tmp_path: Path) -> None:
     cell = fakes.cell(tmp_path, constants={"BATCH": 8})
     outcome = fakes.outcomes(fakes.run(tmp_path, cell))["doubling"]
-    assert outcome.message == "workloads/doubling.py has no constant BATCH to set; it has: SIZE"
+    message = "workloads/doubling.py has no constant `BATCH` to set. It has: SIZE"
+    assert outcome.message == message
 
 
 def test_an_output_that_nobody_wrote_cannot_pass(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib.util
 import sys
 from collections.abc import Mapping, Sequence
@@ -115,7 +116,9 @@ def _override(module: ModuleType, name: str, value: Constant, file: str) -> None
     known = constants(module)
     if name not in known:
         names = ", ".join(sorted(known)) or "none"
-        raise DefinitionFault(f"{file} has no constant {name} to set; it has: {names}")
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"Did you mean `{near[0]}`? It has: " if near else "It has: "
+        raise DefinitionFault(f"{file} has no constant `{name}` to set. {hint}{names}")
     old = known[name]
     if isinstance(old, bool) != isinstance(value, bool) or isinstance(old, str) != isinstance(
         value, str

@@ -7,10 +7,12 @@ text in generic form, which both read; bytecode and custom syntax do not survive
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import re
+import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -29,6 +31,14 @@ _SCHEDULE_PLACE = re.compile(
 _PLACE = re.compile(
     r'^(error: |)(?:<unknown>:0|(?:loc\()?"?(?:<stdin>|-|[^\s"]+\.(?:mlir|ll))"?:\d+:\d+\)?): '
 )
+
+_BAD_PIPELINE = (
+    "MLIR Textual PassPipeline Parser",
+    "failed to add `",
+    "unable to schedule pass",
+    "could not find a nested named sequence",
+)
+"""What an optimizer says of text that is no pipeline for a module, whatever the module."""
 
 _GENERIC_OPERATION = re.compile(r'"([A-Za-z_][\w$]*\.[\w$.]+)"\(')
 
@@ -66,6 +76,17 @@ def operations(ir: str) -> Counter[str]:
     return Counter(_GENERIC_OPERATION.findall(ir))
 
 
+@contextlib.contextmanager
+def written(step: Step) -> Iterator[str]:
+    """The textual pass pipeline of a step, whose schedule lies in a file meanwhile."""
+    with tempfile.TemporaryDirectory() as folder:
+        library = None
+        if step.library is not None:
+            library = Path(folder, SCHEDULE)
+            library.write_text(step.library)
+        yield pass_pipeline(step, library)
+
+
 def pass_pipeline(step: Step, library: Path | None) -> str:
     """The textual pass pipeline of a step."""
     passes = [step.passes] if step.passes else []
@@ -89,6 +110,23 @@ def first_errors(text: str, limit: int = 3) -> str:
     )
     told = dict.fromkeys(line for line in lines if line != "error:")
     return "\n".join(list(told)[:limit])
+
+
+def definition_errors(text: str) -> str:
+    """What an optimizer says of a pipeline or schedule that is wrong whatever the module.
+
+    Empty when it complains about the module.
+    """
+    errors = first_errors(text)
+    if not any(sign in text for sign in _BAD_PIPELINE):
+        return errors if errors.startswith("schedule:") else ""
+    found = errors.splitlines()
+    for line in text.splitlines():  # the parser does not always call it an error
+        if " option: " in line or line.startswith("failed to add `"):
+            found.append(line.strip())
+    return "\n".join(
+        re.sub(r"MLIR Textual PassPipeline Parser:\d+:\d+: error: ", "", line) for line in found
+    )
 
 
 def call(kernel: Kernel, arguments: Sequence[npt.NDArray[np.generic]]) -> None:

@@ -6,14 +6,18 @@ A pass that crashes takes the process with it, which is why every cell has its o
 from __future__ import annotations
 
 import ctypes
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from orchestrator.harness.blame import CompilerFault, DefinitionFault
-from orchestrator.harness.toolchains.base import Kernel, first_errors, pass_pipeline
+from orchestrator.harness.toolchains.base import (
+    Kernel,
+    definition_errors,
+    first_errors,
+    written,
+)
 from orchestrator.harness.toolchains.release import ReleaseToolchain
 from orchestrator.job import Step
 
@@ -61,24 +65,22 @@ class BindingsToolchain:
         from torch_mlir.ir import Context, MLIRError, Module
         from torch_mlir.passmanager import PassManager
 
-        with tempfile.TemporaryDirectory() as folder, Context() as context:
+        with written(step) as pipeline, Context() as context:
             context.enable_multithreading(False)
-            library = None
-            if step.library is not None:
-                library = Path(folder, "lh-schedule.mlir")
-                library.write_text(step.library)
             try:
                 module = Module.parse(ir)
             except MLIRError as error:
                 raise CompilerFault(_message(error)) from error
             try:
-                passes = PassManager.parse(pass_pipeline(step, library))
+                passes = PassManager.parse(pipeline)
             except (MLIRError, ValueError) as error:
                 raise DefinitionFault(f"{step.source}: {_message(error)}") from error
             try:
                 passes.run(module.operation)
             except MLIRError as error:
-                raise _pass_failure(error, step) from error
+                if definition := definition_errors(str(error)):
+                    raise DefinitionFault(f"{step.source}: {definition}") from error
+                raise CompilerFault(_message(error)) from error
             return str(module.operation.get_asm(print_generic_op_form=True))
 
     def compile(self, ir: str, entry: str, scratch: Path) -> Kernel:
@@ -99,10 +101,3 @@ class BindingsToolchain:
 def _message(error: Exception) -> str:
     text = str(error)
     return first_errors(text) or text.strip().splitlines()[0]
-
-
-def _pass_failure(error: Exception, step: Step) -> CompilerFault | DefinitionFault:
-    message = _message(error)
-    if "lh-schedule.mlir" in str(error):
-        return DefinitionFault(f"{step.source}: {message}")
-    return CompilerFault(message)

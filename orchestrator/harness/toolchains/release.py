@@ -8,23 +8,20 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.harness.blame import Blamed, CompilerFault, DefinitionFault, MachineFault
-from orchestrator.harness.toolchains.base import SCHEDULE, Kernel, first_errors, pass_pipeline
+from orchestrator.harness.toolchains.base import (
+    Kernel,
+    definition_errors,
+    first_errors,
+    written,
+)
 from orchestrator.job import Step
 
 _TOOLS = ("mlir-opt", "mlir-translate", "clang", "ld.lld")
-_BAD_PIPELINE = (
-    "MLIR Textual PassPipeline Parser",
-    "failed to add `",
-    "unable to schedule pass",
-    "could not find a nested named sequence",
-)
-"""What an optimizer says of text that is no pipeline for a module, whatever the module."""
 _LOADER = "error while loading shared libraries"
 _RUNTIME = Path(__file__).parent.parent / "runtime" / "float16.c"
 
@@ -58,17 +55,9 @@ class ReleaseToolchain:
 
     def apply(self, step: Step, ir: str) -> str:
         """A module after one step, in generic form."""
-        with tempfile.TemporaryDirectory() as folder:
-            library = None
-            if step.library is not None:
-                library = Path(folder, SCHEDULE)
-                library.write_text(step.library)
-            argv = [
-                str(self._optimizer(step)),
-                "--mlir-print-op-generic",
-                f"--pass-pipeline={pass_pipeline(step, library)}",
-            ]
-            return _run(argv, ir, source=step.source)
+        with written(step) as pipeline:
+            argv = [str(self._optimizer(step)), "--mlir-print-op-generic"]
+            return _run([*argv, f"--pass-pipeline={pipeline}"], ir, source=step.source)
 
     def compile(self, ir: str, entry: str, scratch: Path) -> Kernel:
         """Translates to LLVM IR, compiles at -O3 for this CPU, links and loads.
@@ -136,22 +125,9 @@ def _fault(tool: str, code: int, stderr: str, source: str) -> Blamed:
     if code < 0:
         name = signal.Signals(-code).name
         return CompilerFault(f"{tool} died of {name}{': ' if errors else ''}{errors}")
-    if any(sign in stderr for sign in _BAD_PIPELINE):
-        return DefinitionFault(f"{place}{_pipeline_errors(stderr)}")
-    if errors.startswith("schedule:"):
-        return DefinitionFault(f"{place}{errors}")
+    if definition := definition_errors(stderr):
+        return DefinitionFault(f"{place}{definition}")
     return CompilerFault(errors or f"{tool} ended with exit code {code} and no error message")
-
-
-def _pipeline_errors(stderr: str) -> str:
-    """What is wrong with a pipeline; the parser does not always call it an error."""
-    found = first_errors(stderr).splitlines()
-    for line in stderr.splitlines():
-        if " option: " in line or line.startswith("failed to add `"):
-            found.append(line.strip())
-    return "\n".join(
-        re.sub(r"MLIR Textual PassPipeline Parser:\d+:\d+: error: ", "", f) for f in found
-    )
 
 
 def _load(path: Path) -> ctypes.CDLL:
