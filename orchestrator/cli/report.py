@@ -85,13 +85,14 @@ class TextReporter:
         self._statuses: dict[str, Status] = {}
         self._done = done
         self._stages: dict[str, str] = {}
+        self._heads: list[str] = []
         self._waiting: Waiting | None = None
         self._bar: Progress | None = None
         self._task: TaskID | None = None
 
-    def head(self, pool: str, host: Host, what: str) -> None:
-        """One line about the machine and what is about to run on it."""
-        self._out.print(plain(f"pool  {pool:<14}{cpu_line(host)}   {what}"))
+    def head(self, line: str) -> None:
+        """A line for when the stacks are ready and cells are about to run."""
+        self._heads.append(line)
 
     def preparing(self, stack: str) -> None:
         """See `Reporter`."""
@@ -113,6 +114,7 @@ class TextReporter:
 
     def began(self, cell: str, stage: str) -> None:
         """See `Reporter`."""
+        self._print_heads()
         self._stages[cell] = stage
         self._refresh()
 
@@ -129,6 +131,7 @@ class TextReporter:
     def ended(self, cell: str, status: Status, phase: str, took: float) -> None:
         """A cell came to its end."""
         self._stop_waiting()
+        self._print_heads()
         self._stages.pop(cell, None)
         self._statuses[cell] = status
         if not self._out.is_terminal:
@@ -155,6 +158,10 @@ class TextReporter:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+
+    def _print_heads(self) -> None:
+        while self._heads:
+            self._out.print(plain(self._heads.pop(0)))
 
     def _stop_waiting(self) -> None:
         if self._waiting is not None:

@@ -22,7 +22,7 @@ from orchestrator.cli.params import (
     json_option,
     section,
 )
-from orchestrator.cli.report import SilentReporter, TextReporter, blocks, console, summary
+from orchestrator.cli.report import SilentReporter, TextReporter, blocks, console, cpu_line, summary
 from orchestrator.cli.resuming import find_unfinished, split_resume
 from orchestrator.cli.selecting import Asked, Chosen, choose, require_runnable, skips
 from orchestrator.cli.text import plain, plural
@@ -181,9 +181,10 @@ def _reporter(
     for pool in dict.fromkeys(p.cell.pool for p in runnable):
         here = [p for p in runnable if p.cell.pool == pool]
         jobs = plural(len({p.stack for p in here}), "job")
-        reporter.head(pool, app.host, f"{plural(len(here), 'cell')}, {jobs}, {engine}")
+        what = f"{plural(len(here), 'cell')}, {jobs}, {engine}"
+        reporter.head(f"pool  {pool:<14}{cpu_line(app.host)}   {what}")
     for reason, count in skips(plan.cells).items():
-        out.print(plain(f"skip  {plural(count, 'cell')}: {reason}"))
+        reporter.head(f"skip  {plural(count, 'cell')}: {reason}")
     with reporter:
         yield reporter
 

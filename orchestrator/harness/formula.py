@@ -37,8 +37,8 @@ def parameter(name: str, initial: npt.NDArray[np.float64]) -> npt.NDArray[np.flo
 
     Two dimensions and more: uniform in [-1, 1) / sqrt(fan-in), fan-in being the elements of one
     output (shape without its first axis). Fewer: `c + 0.1 u` where the module's own
-    initialisation is the constant `c` (norm scales, running statistics), else `0.1 u`. A single
-    element is constant when it is 0 or 1: anything else was drawn at random.
+    initialisation is the constant `c` (norm scales, running statistics), else `0.1 u`. The only
+    element of a vector is constant when it is 0 or 1: anything else may have been drawn.
     """
     noise = signed_uniform(f"parameter:{name}", initial.shape)
     if initial.ndim >= 2:
@@ -46,7 +46,8 @@ def parameter(name: str, initial: npt.NDArray[np.float64]) -> npt.NDArray[np.flo
         scaled: npt.NDArray[np.float64] = noise / np.sqrt(fan_in)
         return scaled
     first = initial.flat[0] if initial.size else 0.0
-    constant = bool(np.all(initial == first)) and (initial.size != 1 or first in (0.0, 1.0))
+    told = initial.shape != (1,) or first in (0.0, 1.0)
+    constant = told and bool(np.all(initial == first))
     return (initial if constant else 0.0) + 0.1 * noise
 
 

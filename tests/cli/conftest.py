@@ -34,6 +34,7 @@ INTEL = Host(
     memory_bytes=16 << 30,
     kernel="Linux 6.1",
 )
+NOTE = "docker (Docker 27 at unix:///run/docker.sock)"
 MLP = "torch_cpu.mlp.f32@intel-cpu"
 MLP_F16 = "torch_cpu.mlp.f16@intel-cpu"
 SUM = "torch_cpu.sum.f32@intel-cpu"
@@ -81,7 +82,7 @@ class Lab:
         self.asked_for.append(name)
         if name in self.no_engine:
             raise InfrastructureError(f"engine {name} does not answer")
-        return self.engine, "docker (Docker 27 at unix:///run/docker.sock)"
+        return self.engine, NOTE
 
     @contextlib.contextmanager
     def _open_images(self, environ: Mapping[str, str]) -> Iterator[Images]:

@@ -119,6 +119,12 @@ def test_a_constant_vector_varies_around_its_constant(
     np.testing.assert_allclose(found, constant + 0.1 * noise, rtol=1e-15)
 
 
+@pytest.mark.parametrize(("only", "kept"), [(0.0, 0.0), (1.0, 1.0), (0.37, 0.0)])
+def test_the_only_element_of_a_vector_is_drawn_anew_unless_plain(only: float, kept: float) -> None:
+    found = parameter("head.bias", np.array([only]))
+    np.testing.assert_array_equal(found, kept + 0.1 * signed_uniform("parameter:head.bias", (1,)))
+
+
 def test_a_vector_that_was_drawn_is_drawn_anew() -> None:
     drawn = np.linspace(-3, 3, 16)
     found = parameter("layer.bias", drawn)
