@@ -42,6 +42,8 @@ _MESSAGE_LINES = 12
 _ALIKE = 3
 """So many cells with the same trouble are shown each; more are shown as one."""
 _HEADLINERS = ("torch", "torch-mlir", "jax", "onnx", "triton", "iree-base-compiler")
+_BAR_WIDTH = 60
+"""Of the bar with its numbers and times, apart from counts and stage."""
 _VECTORS = ("amx_tile", "avx512f", "avx2", "avx", "sve2", "sve", "asimd")
 
 
@@ -172,26 +174,39 @@ class TextReporter:
         if not self._out.is_terminal:
             return
         if self._bar is None:
-            self._bar = Progress(
-                BarColumn(bar_width=32),
-                MofNCompleteColumn(),
-                TimeElapsedColumn(),
-                TextColumn("ETA"),
-                TimeRemainingColumn(),
-                TextColumn("{task.fields[counts]}", markup=False),
-                TextColumn("{task.fields[now]}", style="dim", markup=False),
-                console=self._out,
-            )
+            self._bar = _new_bar(self._out)
             self._task = self._bar.add_task("", total=self._total, counts="", now="")
             self._bar.start()
         assert self._task is not None
-        now = next(((c, s) for c, s in reversed(self._stages.items())), ("", ""))
+        counted = counts(self._statuses.values()) if self._statuses else ""
         self._bar.update(
             self._task,
             completed=self._done + len(self._statuses),
-            counts=counts(self._statuses.values()),
-            now=one_line(" ".join(now).strip(), 60),
+            counts=counted,
+            now=self._now(self._out.width - _BAR_WIDTH - len(counted)),
         )
+
+    def _now(self, room: int) -> str:
+        """The stage that began last, if there is room for it: a line that wraps would jump."""
+        if not self._stages:
+            return ""
+        cell, stage = next(reversed(self._stages.items()))
+        # the pool is on screen already
+        text = f"{cell.rpartition('@')[0] or cell} {stage}".rstrip()
+        return text if len(text) <= room else ""
+
+
+def _new_bar(out: Console) -> Progress:
+    return Progress(
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("ETA"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[counts]}", markup=False),
+        TextColumn("{task.fields[now]}", style="dim", markup=False),
+        console=out,
+    )
 
 
 class SilentReporter:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -155,4 +156,8 @@ def cli(ctx: click.Context, root: Path | None) -> None:
 
 def main() -> None:
     """The console script."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # a terminal that cannot show a character gets `?` instead of a crash
+            stream.reconfigure(errors="replace")
     cli.main()

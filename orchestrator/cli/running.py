@@ -113,15 +113,21 @@ def _execute(
         with stopping(reporter.note):
             backend.execute(_jobs(run, plan, waiting), recorder)
     except KeyboardInterrupt:
+        _write_info(run, recorder.info, clock.monotonic() - started, ended=None)
         raise _interrupted(app, run, len(recorder.results), len(waiting)) from None
     wall = clock.monotonic() - started
-    info = dataclasses.replace(recorder.info, seconds=recorder.info.seconds + wall)
-    if not recorder.enough():
-        info = dataclasses.replace(info, ended=utc(clock.now()))
-    run.write_info(info)
+    ended = None if recorder.enough() else utc(clock.now())
+    info = _write_info(run, recorder.info, wall, ended=ended)
     merged = {**before, **recorder.results}
     ordered = {p.cell.id: merged[p.cell.id] for p in plan.cells if p.cell.id in merged}
     return Ran(run=run, info=info, results=ordered, wall=wall)
+
+
+def _write_info(run: Run, info: RunInfo, wall: float, *, ended: str | None) -> RunInfo:
+    """Adds what this part of the run took."""
+    info = dataclasses.replace(info, seconds=info.seconds + wall, ended=ended)
+    run.write_info(info)
+    return info
 
 
 def _jobs(run: Run, plan: RunPlan, waiting: set[str]) -> Sequence[Job]:

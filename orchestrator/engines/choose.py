@@ -35,13 +35,13 @@ def choose(name: str, root: Path, settings: Settings) -> tuple[Engine, str]:
             return docker, f"docker ({answer.reason})"
         if name == "docker":
             raise InfrastructureError(
-                f"engine docker: {answer.reason.rstrip('.')}. Start it, name another one in "
-                "DOCKER_HOST, or run without a container: --engine venv."
+                f"engine docker: {answer.reason.rstrip('.')}. Or run without a container: "
+                "--engine venv."
             )
-        silent = answer.reason.rstrip(".")
+        silent = answer.reason.partition(". ")[0].rstrip(".")  # less what to do about it
     venv = VenvEngine(root, settings)
     answer = venv.probe()
     if not answer.usable:
         also = f", and {silent}" if silent else ""
         raise InfrastructureError(f"engine venv: {answer.reason}{also}.")
-    return venv, f"venv ({silent}: not isolated)" if silent else "venv (not isolated)"
+    return venv, f"venv ({silent}; not isolated)" if silent else "venv (not isolated)"

@@ -70,8 +70,9 @@ class DockerSession:
                 )
                 self._stream = EventStream([self._attached])
                 self._client.start(self._container.name)
-        except BaseException:
-            self._leave(late_s=0.0 if created else _LATE_CREATE_S)
+        except BaseException as error:
+            answered = created or isinstance(error, InfrastructureError)
+            self._leave(late_s=0.0 if answered else _LATE_CREATE_S)
             raise
         return self
 
@@ -167,6 +168,9 @@ class DockerSession:
                 interrupted = True
         if self._stream is not None:
             self._stream.close()
+        if self._attached is not None:
+            # the SDK shuts the connection down and keeps its descriptor
+            self._attached._response.close()  # type: ignore[attr-defined]  # noqa: SLF001
         if interrupted:
             raise KeyboardInterrupt
 

@@ -18,7 +18,7 @@ PIP_OPTIONS = (
     "--disable-pip-version-check",
     "--progress-bar=off",
     "--retries=1",
-    "--timeout=15",
+    "--timeout=10",
 )
 """For every `pip install` of ours: it fails in seconds when nobody answers."""
 
@@ -77,7 +77,7 @@ def _unquoted(value: str) -> str:
 
 NO_SPACE = "No space left on device"
 _NO_MATCH = re.compile(r"No matching distribution found for ([A-Za-z0-9._-]+)==(\S+)")
-_NO_ANSWER = re.compile(
+NO_ANSWER = re.compile(
     r"connection broken by|Failed to establish a new connection|Name or service not known"
     r"|Temporary failure in name resolution|Read timed out|ConnectTimeout|ProxyError|HTTP error 5"
 )
@@ -106,13 +106,13 @@ def explain(output: str, root: Path, stack: str) -> LighthouseError:
             "that this network uses in LH_CA_BUNDLE."
         )
     # pip calls an index that is silent "no matching distribution" as well
-    if (missing := _NO_MATCH.search(output)) and not _NO_ANSWER.search(output):
+    if (missing := _NO_MATCH.search(output)) and not NO_ANSWER.search(output):
         package, version = missing.groups()
         known = re.search(r"\(from versions: ([^)]*)\)", output)
         newest = ", ".join(known[1].split(", ")[-3:]) if known and known[1] != "none" else "none"
         told = f"no index has a wheel of {version} for this Python. Newest that it has: {newest}."
         return pin_problem(root, ("stacks", stack, "packages", package), told)
-    if _NO_ANSWER.search(output):
+    if NO_ANSWER.search(output):
         wanted = f" for {missing[1]} {missing[2]}" if missing else ""
         return InfrastructureError(
             f"stack {stack}: no package index answered{wanted}. Check the network, name a mirror "

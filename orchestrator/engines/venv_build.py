@@ -25,6 +25,8 @@ _FORMAT = 1
 """Goes up when the same pins would be installed otherwise."""
 _QUIET_S = 900.0
 """Unpacking a large wheel on a slow disk says nothing for minutes."""
+_MAX_SILENCES = 5
+"""How often an index may not answer in time: pip would ask it again for every package."""
 _MARKER = "lh-complete.json"
 _REDIRECTS = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER", "PIP_REQUIRE_VIRTUALENV")
 _TELLING = re.compile(r"\s*Downloading .* [GM]B\)|Installing collected packages")
@@ -144,11 +146,16 @@ class VenvBuilder:
         progress(f"stack {stack}: installing {len(pins.packages)} pinned packages")
         cert = ["--cert", str(self.settings.ca_bundle)] if self.settings.ca_bundle else []
         install = [str(venv.executable), "-I", "-m", "pip", "install", *pip.PIP_OPTIONS, *cert]
-        code, output = _run(
-            [*install, *self.settings.pip_args, *sources.pip_args()],
-            env,
-            lambda line: _tell(stack, line, progress),
-        )
+        silences: list[str] = []
+
+        def hear(line: str) -> None:
+            _tell(stack, line, progress)
+            if pip.NO_ANSWER.search(line):
+                silences.append(line)
+            if len(silences) > _MAX_SILENCES:
+                raise pip.explain("\n".join(silences), self.root, stack)
+
+        code, output = _run([*install, *self.settings.pip_args, *sources.pip_args()], env, hear)
         if code:
             raise pip.explain(output, self.root, stack)
 

@@ -337,6 +337,6 @@ def test_a_run_that_goes_on_shows_how_far_it_got(lab: Lab) -> None:
     lab.engine.script = script
     lab("run", "torch_cpu")
     done = lab("show")
-    assert "not ended" in done.stdout
+    assert "not ended, took 5.50 s\n" in done.stdout
     assert "2 cells without a verdict." in done.stdout
     assert lab.json("show")["unfinished"] == [MLP_F16, SUM]

@@ -104,8 +104,13 @@ def job_dir(root: Path, name: str, script: str) -> Path:
     harness.mkdir(parents=True)
     (folder / "orchestrator" / "__init__.py").touch()
     (harness / "__init__.py").touch()
-    tell = "import json\ndef tell(*said):\n    "
-    tell += "print(json.dumps({'event': 'alive', 'running': [*map(str, said)]}), flush=True)\n"
+    # in one write, so that lines of several processes do not mix
+    tell = """\
+import json, os
+def tell(*said):
+    line = json.dumps({"event": "alive", "running": [*map(str, said)]}) + "\\n"
+    os.write(1, line.encode())
+"""
     (harness / "__main__.py").write_text(tell + dedent(script))
     return folder
 

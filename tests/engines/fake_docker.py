@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import queue
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
@@ -57,6 +58,8 @@ class FakeOutput:
     def __init__(self) -> None:
         self._chunks: queue.Queue[Chunk | None] = queue.Queue()
         self.closed = False
+        self._response = requests.Response()
+        self._response.raw = io.BytesIO()
 
     def write(self, out: bytes | None = None, err: bytes | None = None) -> None:
         self._chunks.put((out, err))

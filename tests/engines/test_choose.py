@@ -21,7 +21,9 @@ def answering(monkeypatch: pytest.MonkeyPatch, *, docker: bool, venv: bool = Tru
         def __init__(self, root: Path, settings: Settings) -> None: ...
 
         def probe(self) -> Availability:
-            return Availability(usable=docker, reason="Docker 28.3" if docker else f"{SILENT}.")
+            return Availability(
+                usable=docker, reason="Docker 28.3" if docker else f"{SILENT}. Start it."
+            )
 
     answer = Availability(usable=venv, reason="Python 3.11" if venv else "it needs Linux")
     monkeypatch.setattr("orchestrator.engines.choose.DockerEngine", Docker)
@@ -32,7 +34,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, *, docker: bool, venv: bool = Tru
     ("name", "docker", "engine", "note"),
     [
         ("auto", True, "docker", "docker (Docker 28.3)"),
-        ("auto", False, "venv", f"venv ({SILENT}: not isolated)"),
+        ("auto", False, "venv", f"venv ({SILENT}; not isolated)"),
         ("docker", True, "docker", "docker (Docker 28.3)"),
         ("venv", True, "venv", "venv (not isolated)"),
     ],
@@ -50,8 +52,7 @@ def test_docker_asked_for_and_not_there(monkeypatch: pytest.MonkeyPatch, tmp_pat
     with pytest.raises(InfrastructureError) as caught:
         choose("docker", tmp_path, Settings())
     assert str(caught.value) == (
-        f"engine docker: {SILENT}. Start it, name another one in DOCKER_HOST, or run without a "
-        "container: --engine venv."
+        f"engine docker: {SILENT}. Start it. Or run without a container: --engine venv."
     )
 
 

@@ -23,7 +23,7 @@ from orchestrator.engines.owner import Owner
 from orchestrator.engines.process import ProcessSession
 from orchestrator.engines.venv import VenvEngine
 from orchestrator.errors import InfrastructureError
-from orchestrator.job import Broken, Job, Started
+from orchestrator.job import Broken, Event, Job, Started
 from orchestrator.settings import Settings
 
 JOB = Job(id="run.pytorch.intel-cpu", stack="pytorch", pool="intel-cpu", cells=())
@@ -80,9 +80,9 @@ def first_words(session: ProcessSession) -> Mapping[str, object]:
     return dict(json.loads(event.message))
 
 
-def rest(session: ProcessSession) -> list[object]:
+def rest(session: ProcessSession) -> list[Event]:
     """All events to the end, which must not keep one waiting."""
-    events = []
+    events: list[Event] = []
     for event in session.events(PATIENCE_S):
         assert event is not None, "it does not end"
         events.append(event)

@@ -46,6 +46,7 @@ case "$*" in
     echo "$*" >> "LOG/installs"
     env >> "LOG/environment"
     cat "LOG/pip-says" 2>/dev/null
+    test -e "LOG/pip-hangs" && exec sleep 600
     test ! -e "LOG/pip-says"
     ;;
 *"pip config list") ;;
@@ -254,6 +255,16 @@ def test_a_pin_that_does_not_exist(root: Path, log: Path, python: Make) -> None:
         "images/pins.yaml:13:7  stacks.pytorch.packages.numpy: no index has a wheel of 2.4.6 for "
         "this Python. Newest that it has: 2.4.4, 2.4.5."
     )
+
+
+def test_an_index_that_is_silent_for_every_package_is_given_up(
+    root: Path, log: Path, python: Make
+) -> None:
+    retry = "WARNING: Retrying (Retry(total=0)) after connection broken by 'ReadTimeoutError'\n"
+    (log / "pip-says").write_text(retry * 6)
+    (log / "pip-hangs").touch()
+    with pytest.raises(InfrastructureError, match="stack pytorch: no package index answered"):
+        prepared(engine(root, python()))
 
 
 def test_a_full_disk(root: Path, log: Path, python: Make) -> None:

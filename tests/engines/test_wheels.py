@@ -323,4 +323,4 @@ def test_what_is_no_fault_of_the_pins(root: Path, output: str, message: str) -> 
 
 
 def test_pip_never_retries_for_minutes() -> None:
-    assert {"--retries=1", "--timeout=15"} <= set(pip.PIP_OPTIONS)
+    assert {"--retries=1", "--timeout=10"} <= set(pip.PIP_OPTIONS)
