@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import click
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from orchestrator.settings import Settings
 
 EngineName = Literal["auto", "docker", "venv"]
-F = TypeVar("F", bound=Callable[..., object])
 
 
 def _load(root: Path, *, goldens: bool = True, today: dt.date | None = None) -> Config:

@@ -88,9 +88,10 @@ def _guarded(call: Callable[[], object], words: list[str], services: object) -> 
     except (KeyboardInterrupt, click.Abort):
         _say("stopped")
         return int(ExitCode.INTERRUPTED)
-    except BrokenPipeError:
+    except SystemExit:
+        # what click and rich do when the reader of our output has left, as `head` does
         _leave_quietly()
-        return int(ExitCode.OK)
+        return int(ExitCode.INTERRUPTED)
     except Exception as error:  # noqa: BLE001  the one place that catches everything
         from orchestrator.cli.crash import report
 
@@ -101,7 +102,7 @@ def _guarded(call: Callable[[], object], words: list[str], services: object) -> 
 
 
 def _leave_quietly() -> None:
-    """The reader of our output has left, as `head` does: the interpreter must not flush again."""
+    """Nobody reads standard output any more: the interpreter must not flush it at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -20,6 +20,8 @@ from orchestrator.errors import (
 _LINE = re.compile(r"#(?P<number>\d+) (?:(?P<time>\d+\.\d+) )?(?P<text>.*)")
 _STEP = re.compile(r"\[(?!internal\])[^\]]*\] (?!FROM)[A-Z]+ |exporting to image")
 _TITLE = re.compile(r"(\[[^\]]*\]) RUN .*?: \"([^\"]+)\"")
+# the command, all of it, before what is wrong with it
+_RAN = re.compile(r"(?:executor failed running \[.*\]|process \".*\" did not \w+ \w+): ", re.DOTALL)
 _DONE = re.compile(r"DONE (\d+\.\d)s")
 # what takes long, in the words of pip and apt
 _DOWNLOADING = re.compile(r"\s*Downloading ([^-\s]+)-([^-\s]+)\S* \((\d+\.?\d* [MG]B)\)")
@@ -80,7 +82,7 @@ class BuildLog:
             self._progress(f"{self._image}: {self._steps[number].name}")
         elif text.startswith("ERROR"):
             self._failed = self._steps.setdefault(number, _Step())
-            self._failed.error = text.removeprefix("ERROR: ")
+            self._failed.error = _RAN.sub("", text.removeprefix("ERROR: "))
         elif number in self._steps and (done := _DONE.match(text)):
             self._ended(float(done[1]))
 
@@ -135,6 +137,7 @@ _DISK = re.compile(r"[Nn]o space left on device|You don't have enough free space
 _NO_VERSION = re.compile(r"E: Version '([^']+)' for '([^']+)' was not found")
 _NO_PACKAGE = re.compile(r"E: Unable to locate package (\S+)")
 _UNMET = re.compile(r"^(\S+) \S+ (?:requires|has requirement) (.+)$", re.MULTILINE)
+_NEVER_RAN = re.compile(r"failed to create (?:endpoint|shim|task)|OCI runtime|\brunc\b|cgroup")
 _DOCKERFILE = re.compile(r"(?i)dockerfile parse error(?: on)? line (\d+): (.*)")
 _ENGINE = re.compile(r"Cannot connect to the Docker daemon|error during connect|EOF$")
 
@@ -179,6 +182,8 @@ def _of_machine(failure: Failure, detail: str) -> LighthouseError | None:
         )
     elif _ENGINE.search(said):
         advice = "The engine stopped answering: is Docker's daemon still running?"
+    elif _NEVER_RAN.search(failure.error):
+        advice = "The engine could not even start the step: its log says more. Try restarting it."
     elif failure.error.endswith("exit code: 137"):
         advice = "It was killed: most likely this machine has too little memory."
     else:

@@ -51,6 +51,7 @@ class DockerSession:
         self._attached: CancellableStream[Chunk] | None = None
         self._stream: EventStream | None = None
         self._killed_at: float | None = None
+        self._lost = ""
         self._exit: Exit | None = None
 
     def __enter__(self) -> DockerSession:
@@ -98,7 +99,8 @@ class DockerSession:
             self._client.kill(self._container.name)
         except APIError:  # it has ended by itself, or is gone
             return
-        except _SILENCE:
+        except _SILENCE as error:
+            self._lost = brief(error)
             self._hang_up()
 
     def exit(self) -> Exit:
@@ -128,6 +130,9 @@ class DockerSession:
     def _find_out(self) -> Exit:
         tail = self._stream.tail if self._stream else ""
         name = self._container.name
+        if self._lost:  # asking again would only take as long again
+            reason = f"the engine stopped answering: {self._lost}"
+            return Exit(code=None, reason=reason, stderr_tail=tail)
         try:
             self._client.wait(name, timeout=END_S)
             state = self._client.inspect_container(name)["State"]

@@ -10,7 +10,6 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from orchestrator.engines import guard, interpreters
@@ -58,7 +57,7 @@ class VenvEngine:
         return Availability(usable=True, reason=f"Python {interpreters.running()}")
 
     def prepare(self, stack: str, progress: Progress, *, force: bool = False) -> Environment:
-        """Makes the stack's virtual environment and gets the LLVM release, at the same time.
+        """Makes the stack's virtual environment, and gets the LLVM release.
 
         Raises:
             DefinitionError: a pin that does not exist.
@@ -68,10 +67,8 @@ class VenvEngine:
         pins = read_pins(self._root)
         frontend = stack_pins(pins, stack)
         venv = None if force else self._builder.ready(stack, frontend)
-        with ThreadPoolExecutor(1, "lh-llvm") as aside:
-            finding = aside.submit(self._releases.find, pins.llvm, progress, force=force)
-            built = venv or self._builder.build(stack, frontend, progress, force=force)
-            release = finding.result()
+        built = venv or self._builder.build(stack, frontend, progress, force=force)
+        release = self._releases.find(pins.llvm, progress, force=force)
         return _environment(stack, built, release, cached=venv is not None)
 
     def start(self, job: Job, job_dir: Path, environment: Environment) -> ProcessSession:
@@ -121,12 +118,12 @@ class VenvEngine:
 
 
 def _environment(stack: str, venv: Venv, release: Release, *, cached: bool) -> Environment:
-    llvm = f"{release.version} {release.prefix}" if release.prefix else "none"
+    identity = f"{venv.digest} llvm {release.version or 'none'}"
     return Environment(
         stack=stack,
         engine=VenvEngine.name,
         reference=str(venv.folder),
-        digest="sha256:" + hashlib.sha256(f"{venv.digest} llvm {llvm}".encode()).hexdigest(),
+        digest=f"sha256:{hashlib.sha256(identity.encode()).hexdigest()}",
         cached=cached,
         facts={
             "python": venv.python.version,

@@ -40,8 +40,7 @@ class Venv:
     python: Interpreter
     """That it was made from."""
     digest: str
-    """Of all that was installed, and the Python it is for."""
-    cached: bool
+    """Of all that was installed, and the Python it is for; the same on every machine."""
 
     @property
     def executable(self) -> Path:
@@ -94,6 +93,9 @@ class VenvBuilder:
                 temporary.rename(marker)
             except OSError as error:
                 raise InfrastructureError(f"{venv.folder}: {error.strerror}") from error
+            finally:
+                if not is_complete(venv.folder):
+                    guard.remove_tree(venv.folder)
         return venv
 
     def _venv(self, stack: str, pins: StackPins, python: Interpreter) -> Venv:
@@ -101,12 +103,15 @@ class VenvBuilder:
             "format": _FORMAT,
             "packages": dict(pins.packages),
             "python": python.version,
-            "base": python.base,
             "arch": platform.machine(),
         }
-        digest = hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
-        folder = self.folder / f"{stack}-{digest[:12]}"
-        return Venv(folder=folder, python=python, digest=f"sha256:{digest}", cached=True)
+        # a virtual environment is bound to the place of its Python
+        place = _hash({**what, "base": python.base})
+        return Venv(
+            folder=self.folder / f"{stack}-{place[:12]}",
+            python=python,
+            digest=f"sha256:{_hash(what)}",
+        )
 
     def _python(self, stack: str, pins: StackPins) -> Interpreter:
         without: list[Interpreter] = []
@@ -166,6 +171,10 @@ class VenvBuilder:
             for name, value in self.environ.items()
             if not name.startswith((PREFIX, "PYTHON")) and name not in _REDIRECTS
         }
+
+
+def _hash(value: Mapping[str, object]) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def is_complete(folder: Path) -> bool:

@@ -16,7 +16,7 @@ from orchestrator.host import detect
 from orchestrator.job import Broken, Event, Hello, Job
 
 if TYPE_CHECKING:
-    from orchestrator.harness.ingress.base import Ingress
+    from orchestrator.harness.supervisor import Frontends
     from orchestrator.harness.toolchains.base import Toolchain
 
 
@@ -35,14 +35,14 @@ def main(argv: list[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     began = time.monotonic()
     try:
-        ingress, toolchain, versions = _warm_up(job)
+        frontends, toolchain, versions = _warm_up(job)
     except Exception as error:  # noqa: BLE001  a broken image fails in any way it likes
         emit(Broken(message=f"{type(error).__name__}: {error}"))
         return 3
     emit(_hello(toolchain.name, versions, time.monotonic() - began))
     from orchestrator.harness import supervisor
 
-    supervisor.run(job, folder, ingress, toolchain, emit)
+    supervisor.run(job, folder, frontends, toolchain, emit)
     return 0
 
 
@@ -54,16 +54,18 @@ def _take_stdout() -> int:
     return stream
 
 
-def _warm_up(job: Job) -> tuple[Ingress, Toolchain, dict[str, str]]:
+def _warm_up(job: Job) -> tuple[Frontends, Toolchain, dict[str, str]]:
     from orchestrator.harness.ingress import base
     from orchestrator.harness.toolchains.choose import choose
 
-    (name,) = {cell.ingress for cell in job.cells}
-    ingress = base.find(name)
-    toolchain = choose(job.toolchain, ingress.frontend_opt())
-    versions = {**ingress.versions(), **toolchain.versions()}
-    ingress.warm_up()
-    return ingress, toolchain, versions
+    frontends = {name: base.find(name) for name in sorted({c.ingress for c in job.cells})}
+    optimizers = [path for each in frontends.values() if (path := each.frontend_opt())]
+    toolchain = choose(job.toolchain, optimizers[0] if optimizers else None)
+    versions = dict(toolchain.versions())
+    for frontend in frontends.values():
+        versions.update(frontend.versions())
+        frontend.warm_up()
+    return frontends, toolchain, versions
 
 
 def _hello(toolchain: str, versions: dict[str, str], seconds: float) -> Hello:

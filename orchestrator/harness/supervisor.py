@@ -19,7 +19,7 @@ import tempfile
 import time
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,6 +50,7 @@ MARK_BYTES = 8 << 20
 """Bytes of marks that one cell may send: more is a runaway."""
 
 Emit = Callable[[Event], None]
+Frontends = Mapping[str, Ingress]
 
 
 @dataclass(kw_only=True)
@@ -75,20 +76,20 @@ class _Child:
     timed_out: bool = False
 
 
-def run(job: Job, folder: Path, ingress: Ingress, toolchain: Toolchain, emit: Emit) -> None:
+def run(job: Job, folder: Path, frontends: Frontends, toolchain: Toolchain, emit: Emit) -> None:
     """Runs every cell of a job, at most `job.workers` at a time."""
-    Supervisor(job, folder, ingress, toolchain, emit).run()
+    Supervisor(job, folder, frontends, toolchain, emit).run()
 
 
 class Supervisor:
     """The loop over children, their pipes and their deadlines."""
 
     def __init__(
-        self, job: Job, folder: Path, ingress: Ingress, toolchain: Toolchain, emit: Emit
+        self, job: Job, folder: Path, frontends: Frontends, toolchain: Toolchain, emit: Emit
     ) -> None:
-        """Takes a frontend that is warm and a toolchain that answered."""
+        """Takes frontends that are warm, by name, and a toolchain that answered."""
         self.job, self.folder = job, folder
-        self.ingress, self.toolchain = ingress, toolchain
+        self.frontends, self.toolchain = frontends, toolchain
         self.emit = emit
         self.waiting = deque(job.cells)
         self.children: dict[int, _Child] = {}
@@ -156,7 +157,7 @@ class Supervisor:
                 folder=self.folder,
                 scratch=scratch,
                 marks=marks,
-                ingress=self.ingress,
+                ingress=self.frontends[cell.ingress],
                 toolchain=self.toolchain,
             )
             work = cells.record if self.job.mode == "record" else cells.run

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import io
+import sys
 from pathlib import Path
 from typing import NoReturn
 
@@ -10,8 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from orchestrator import __version__
-from orchestrator.cli import cli, root
+from orchestrator.cli import cli, main, root
 from orchestrator.cli.app import Services
+from orchestrator.cli.report import console
 from orchestrator.errors import ExitCode
 from orchestrator.host import Host
 from tests.cli.conftest import Lab
@@ -126,16 +129,29 @@ def test_ctrl_c_anywhere_is_130(lab: Lab) -> None:
     assert (done.exit_code, done.stderr.strip()) == (130, "stopped")
 
 
-def test_a_reader_that_leaves_is_no_error(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_leaves_is_no_crash(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[bool] = []
     monkeypatch.setattr(root, "_leave_quietly", lambda: closed.append(True))
 
     def detect() -> Host:
-        raise BrokenPipeError
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
 
     done = CliRunner().invoke(cli, ["list"], obj=Services(detect=detect, environ={}))
-    assert (done.exit_code, done.stderr) == (0, "")
+    assert (done.exit_code, done.stderr) == (130, "")
     assert closed == [True]
+
+
+def test_a_terminal_that_cannot_show_a_character_is_no_reason_to_crash(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", stream)
+    monkeypatch.setattr(sys, "argv", ["lh-ci", "--version"])
+    with pytest.raises(SystemExit, match="0"):
+        main()
+    console().print("2 pass · 1 fail")
+    stream.seek(0)
+    assert stream.read().endswith("2 pass ? 1 fail\n")
 
 
 def test_exit_codes_are_unique() -> None:

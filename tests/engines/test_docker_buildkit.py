@@ -180,7 +180,7 @@ class TestLog:
     def test_a_failure_as_old_clients_print_it(self) -> None:
         failure = read(OLD_FAILURE)[0].failure()
         assert failure.step == "[llvm 2/4] packages"
-        assert failure.error.endswith("exit code: 100")
+        assert failure.error == "exit code: 100"
         assert failure.output.splitlines() == [
             "Reading package lists...",
             "E: Version '1:22.1.99-1' for 'lld-22' was not found",
@@ -190,6 +190,7 @@ class TestLog:
         failure = read(NEW_FAILURE)[0].failure()
         assert failure.step == "[llvm 2/4] packages"
         assert failure.output == "E: Unable to locate package lld-222"
+        assert failure.error == "exit code: 100"
 
     def test_a_failure_outside_every_step(self) -> None:
         text = "#1 DONE 0.0s\nfailed to solve: dockerfile parse error on line 7: unknown: USERR\n"
@@ -288,6 +289,7 @@ class TestExplaining:
             (failed("Temporary failure resolving 'deb.example'"), "LH_BUILD_ARGS=--network=host"),
             (failed("", error="dial tcp: lookup x: no such host"), "LH_APT_SOURCES"),
             (failed("", error="exit code: 137"), "too little memory"),
+            (failed("", error="failed to create endpoint x on network bridge"), "restarting it"),
             (failed("error during connect: Post x: EOF", step=""), "daemon still running"),
         ],
     )

@@ -144,16 +144,22 @@ def test_other_pins_are_another_environment(root: Path, python: Make) -> None:
     assert (second.reference, second.digest) != (first.reference, first.digest)
 
 
+def test_a_failure_leaves_nothing(root: Path, log: Path, python: Make) -> None:
+    (log / "pip-says").write_text("ERROR: the wheel is broken\n")
+    with pytest.raises(InfrastructureError, match=r"pip failed: the wheel is broken"):
+        prepared(engine(root, python()))
+    assert [path.suffix for path in (root / ".lh" / "venvs").iterdir()] == [".lock"]
+
+
 def test_an_environment_that_was_not_finished_is_made_again(
     root: Path, log: Path, python: Make
 ) -> None:
     venv = engine(root, python())
-    (log / "pip-says").write_text("ERROR: the wheel is broken\n")
-    with pytest.raises(InfrastructureError, match=r"pip failed: the wheel is broken"):
-        prepared(venv)
-    (log / "pip-says").unlink()
-    prepared(venv)
-    prepared(venv)
+    folder = Path(venv.prepare("pytorch", lambda _: None).reference)
+    (folder / venv_build._MARKER).unlink()
+    (folder / "half").touch()
+    assert not venv.prepare("pytorch", lambda _: None).cached
+    assert not (folder / "half").exists()
     assert len(installs(log)) == 2
 
 

@@ -167,7 +167,8 @@ def run(
 
     events: list[Event] = []
     job = Job(id="job", stack="fake", pool="here", cells=cells, workers=workers, mode=mode)
-    supervisor.run(job, folder, NumpyIngress(), toolchain or FakeToolchain(), events.append)
+    frontends = {"numpy": NumpyIngress()}
+    supervisor.run(job, folder, frontends, toolchain or FakeToolchain(), events.append)
     return events
 
 

@@ -208,7 +208,7 @@ def test_artifacts_stay_inside_their_folder(run: Run) -> None:
     path = run.write_artifact("a@b", "ir/00-ingress.mlir", b"module")
     assert path == run.folder / "artifacts" / "a@b" / "ir" / "00-ingress.mlir"
     assert path.read_bytes() == b"module"
-    for name in ("../../plan.json", "/tmp/x", "ir/../../../x"):
+    for name in ("../../plan.json", "/etc/x", "ir/../../../x"):
         with pytest.raises(ArtifactError):
             run.write_artifact("a", name, b"")
     run.clear_artifacts("a")
