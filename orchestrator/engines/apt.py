@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -52,7 +53,10 @@ def host_sources(release: str, folder: Path = ETC_APT) -> tuple[Source, ...]:
     """
     files = [folder / "sources.list", *sorted((folder / "sources.list.d").glob("*.sources"))]
     files += sorted((folder / "sources.list.d").glob("*.list"))
-    texts = [file.read_text("utf-8", "replace") for file in files if file.is_file()]
+    texts: list[str] = []
+    for file in files:
+        with contextlib.suppress(OSError):  # not there, or not for this user to read
+            texts.append(file.read_text("utf-8", "replace"))
     every = (source for text in texts for source in parse(text) if "main" in source.components)
     return of_release(
         (Source(uri=s.uri, suite=s.suite, components=("main",)) for s in every), release

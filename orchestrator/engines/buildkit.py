@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -99,11 +100,12 @@ def find_cli(settings: Settings, environ: Mapping[str, str]) -> Cli:
 
 
 def _candidates(environ: Mapping[str, str]) -> Iterable[Path]:
-    seen: set[Path] = set()
+    seen: set[str] = set()
     folders = [Path(part) for part in environ.get("PATH", "").split(os.pathsep) if part]
     for path in [*(folder / "docker" for folder in folders), _LAST_PLACE]:
-        if path.is_file() and os.access(path, os.X_OK) and path.resolve() not in seen:
-            seen.add(path.resolve())
+        # not Path.is_file, which raises for a folder on PATH that this user may not read
+        if shutil.which(path) and (real := os.path.realpath(path)) not in seen:
+            seen.add(real)
             yield path
 
 

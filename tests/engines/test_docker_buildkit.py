@@ -60,6 +60,10 @@ class TestChoosing:
         assert "podman/docker: it is not Docker's client (podman version 4.3.1)" in message
         assert "LH_DOCKER_CLI" in message
 
+    def test_a_place_that_cannot_be_looked_at_is_passed_over(self, tmp_path: Path) -> None:
+        program = add_cli(tmp_path / "good")
+        assert find_cli(Settings(), path(Path("/x" * 3000), tmp_path / "good")).path == program
+
     def test_there_is_none_at_all(self, tmp_path: Path) -> None:
         with pytest.raises(InfrastructureError, match="there is no `docker` on PATH"):
             find_cli(Settings(), path(tmp_path))

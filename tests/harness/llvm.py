@@ -1,19 +1,34 @@
-"""Where tests find an LLVM release, if this machine has one."""
+"""Where tests find the pinned LLVM release: where the `venv` engine does, fetched if need be."""
 
 from __future__ import annotations
 
 import os
-import shutil
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from orchestrator.config.load import load
+from orchestrator.engines.llvm_release import ReleaseFinder
+from orchestrator.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+
+
+@cache
+def _prefix() -> tuple[Path | None, str]:
+    finder = ReleaseFinder(
+        folder=ROOT / ".lh" / "llvm",
+        settings=Settings.from_environment(os.environ),
+        environ=os.environ,
+    )
+    release = finder.find(load(ROOT, goldens=False).pins.llvm, lambda _: None)
+    return release.prefix, release.note
+
 
 def tool(name: str) -> Path:
-    """A tool of the release at `LH_LLVM_PREFIX`, on `PATH`, or of Debian's LLVM 22; else skips."""
-    prefix = os.environ.get("LH_LLVM_PREFIX")
-    places = [prefix and f"{prefix}/bin", os.environ.get("PATH"), "/usr/lib/llvm-22/bin"]
-    for place in places:
-        if place and (found := shutil.which(name, path=place)):
-            return Path(found)
-    pytest.skip(f"no {name} at LH_LLVM_PREFIX, on PATH or in /usr/lib/llvm-22")
+    """A tool of the release; skips where there is none to be had."""
+    prefix, note = _prefix()
+    if prefix is None:
+        pytest.skip(f"no LLVM release: {note}")
+    return prefix / "bin" / name
