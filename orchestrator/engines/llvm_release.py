@@ -21,7 +21,7 @@ from orchestrator.config.models import LlvmPin
 from orchestrator.engines import guard
 from orchestrator.engines.base import Progress
 from orchestrator.engines.debs import Apt
-from orchestrator.engines.locks import exclusive
+from orchestrator.engines.locks import exclusive, if_free
 from orchestrator.errors import InfrastructureError, UsageError
 from orchestrator.settings import NO_LLVM, Settings
 
@@ -32,6 +32,8 @@ _PACKAGES = re.compile(r"(mlir|clang|lld)-\d")
 _SYSTEM = Path("/usr/lib")
 _RETRY_S = 3600.0
 """A failed fetch is not tried again before that, unless asked for."""
+
+_FETCH = ".fetch-"
 
 _WRAPPER = """\
 #!/bin/sh
@@ -82,6 +84,17 @@ class ReleaseFinder:
             return Release(prefix=None, version="", note=reason)
         return self._fetch(pin, progress)
 
+    def sweep(self) -> list[str]:
+        """Removes what fetches that were killed left; returns what was removed."""
+        removed: list[str] = []
+        for left in sorted(self.folder.glob(f"{_FETCH}*")):
+            version = left.name.removeprefix(_FETCH).partition("-")[0]
+            with if_free(self.folder / f"{version}.lock") as free:
+                if free:
+                    guard.remove_tree(left)
+                    removed.append(str(left))
+        return removed
+
     def _chosen(self, prefix: Path) -> Release:
         version = self._version(prefix)
         if version is None:
@@ -107,7 +120,10 @@ class ReleaseFinder:
         return Release(prefix=target, version=pin.version, note=str(target))
 
     def _unpack(self, pin: LlvmPin, target: Path, progress: Progress) -> None:
-        with tempfile.TemporaryDirectory(dir=self.folder, prefix=".fetch-") as folder:
+        prefix = f"{_FETCH}{pin.version}-"
+        for left in self.folder.glob(f"{prefix}*"):  # by one that was killed: the lock is ours
+            guard.remove_tree(left)
+        with tempfile.TemporaryDirectory(dir=self.folder, prefix=prefix) as folder:
             apt = Apt(Path(folder, "apt"), self.settings, self.environ)
             wanted = {n: v for n, v in pin.packages.items() if _PACKAGES.match(n)}
             packages = apt.closure(wanted, progress)

@@ -105,7 +105,7 @@ class VenvEngine:
                     if free:
                         guard.remove_tree(folder)
                         removed.append(str(folder))
-        return tuple(removed)
+        return (*removed, *self._releases.sweep())
 
     def _new_scratch(self, job: str) -> Path:
         try:

@@ -12,6 +12,7 @@ from orchestrator.config.models import LlvmPin
 from orchestrator.engines import llvm_release
 from orchestrator.engines.debs import Package, parse_packages
 from orchestrator.engines.llvm_release import TOOLS, ReleaseFinder, ask_version, wrap
+from orchestrator.engines.locks import exclusive
 from orchestrator.errors import UsageError
 from orchestrator.settings import Settings
 
@@ -299,6 +300,19 @@ def test_packages_that_do_not_run_here_are_not_kept(tmp_path: Path) -> None:
     found = finder(tmp_path, FakeApt(tmp_path / "apt", version="22.1.9")).find(PIN, lambda _: None)
     assert found.note == "LLVM 22.1.8 could not be fetched: what apt gave is 22.1.9"
     assert not (tmp_path / "state" / "22.1.8").exists()
+
+
+def test_what_a_killed_fetch_left_is_removed(tmp_path: Path, apt: FakeApt) -> None:
+    releases = finder(tmp_path, apt)
+    left, others = (releases.folder / f".fetch-{v}-abc" for v in ("22.1.8", "21.1.0"))
+    left.mkdir()
+    others.mkdir()
+    releases.find(PIN, lambda _: None)
+    assert not left.exists(), "by the next fetch of that release"
+    with exclusive(releases.folder / "21.1.0.lock", "LLVM 21.1.0", nothing_said):
+        assert releases.sweep() == []
+    assert releases.sweep() == [str(others)]
+    assert not others.exists()
 
 
 def test_a_machine_without_apt(tmp_path: Path) -> None:
