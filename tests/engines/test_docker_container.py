@@ -21,7 +21,7 @@ from orchestrator.job import Alive, Cell, Event, Job, Workload
 from tests.engines.fake_docker import FakeApi, engine, refusal
 
 GIB = 1 << 30
-JOB_DIR = Path("/work/.lh/runs/2026-11-20T21-04-11/jobs/pytorch@intel-cpu")
+JOB_DIR = Path("/srv/checkout/.lh/runs/2026-11-20T21-04-11/jobs/pytorch@intel-cpu")
 ALIVE = json.dumps({"event": "alive", "running": ["a"]}).encode() + b"\n"
 
 
