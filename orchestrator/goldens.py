@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from orchestrator.config.models import GoldenRecord
 from orchestrator.errors import InfrastructureError
-from orchestrator.harness.cell import npz as pack
+from orchestrator.harness.arrays import npz as pack
 from orchestrator.results.files import write_atomically
 
 Array = NDArray[Any]

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import io
 import json
 import os
 import re
 import traceback
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +22,7 @@ import numpy as np
 from orchestrator import records
 from orchestrator.compare.numeric import compare, explain
 from orchestrator.harness import formula
+from orchestrator.harness.arrays import npz, read_golden
 from orchestrator.harness.blame import Blamed, CompilerFault, DefinitionFault, MachineFault
 from orchestrator.harness.elements import FLOATS, poison
 from orchestrator.harness.ingress.base import (
@@ -35,8 +34,9 @@ from orchestrator.harness.ingress.base import (
     Reference,
     parameters_and_inputs,
 )
-from orchestrator.harness.toolchains.base import Kernel, Toolchain, call, operations
-from orchestrator.job import Cell, Contract, Done, Golden, Outcome, OutputError, RecipeRun, Step
+from orchestrator.harness.lowering import check_before, lower
+from orchestrator.harness.toolchains.base import Kernel, Toolchain, call
+from orchestrator.job import Cell, Done, Outcome, OutputError, Step
 
 Blame = Literal["fail", "error"]
 
@@ -144,10 +144,10 @@ def _run(cell: Cell, context: Context, stage: _Stage) -> Outcome:
     printer = ""
     for position, recipe in enumerate(cell.recipes, start=1):
         stage.enter(context, f"lower:{recipe.name}", "fail")
-        _check_before(recipe.contract, ir)
+        check_before(recipe.contract, ir)
         if printer != recipe.steps[0].tool:  # else a change of printer would pass for a change
             ir = context.toolchain.apply(Step(tool=recipe.steps[0].tool, passes=""), ir)
-        ir = _lower(context.toolchain, recipe, ir)
+        ir = lower(context.toolchain, recipe, ir)
         printer = recipe.steps[-1].tool
         context.keep(f"ir/{position:02}-{recipe.name}.mlir", ir.encode())
     stage.enter(context, "codegen", "fail")
@@ -195,28 +195,6 @@ def _golden(cell: Cell, context: Context, loaded: Loaded, digest: str) -> Sequen
     return read_golden(context.folder, cell.golden, cell.workload.name)
 
 
-def read_golden(folder: Path, golden: Golden, workload: str) -> Sequence[Array]:
-    """The outputs in a golden file.
-
-    Raises:
-        DefinitionFault: it is not the file that was recorded.
-    """
-    data = (folder / golden.file).read_bytes()
-    again = f"Record it again: lh-ci golden update {workload}"
-    if len(data) < golden.size:
-        raise DefinitionFault(
-            f"{golden.file}: truncated at {len(data):,} of {golden.size:,} bytes. {again}"
-        )
-    if len(data) > golden.size:
-        raise DefinitionFault(
-            f"{golden.file}: has {len(data):,} bytes, {golden.size:,} were recorded. {again}"
-        )
-    if hashlib.sha256(data).hexdigest() != golden.sha256:
-        raise DefinitionFault(f"{golden.file}: its bytes are not those recorded. {again}")
-    with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-        return [archive[f"output_{i}"] for i in range(len(archive.files))]
-
-
 def _reference(cell: Cell, context: Context, loaded: Loaded) -> Reference:
     reference = context.ingress.reference(loaded)
     if not reference.outputs:
@@ -229,50 +207,6 @@ def _reference(cell: Cell, context: Context, loaded: Loaded) -> Reference:
                 f"{output.size:,} elements when the framework itself computes it"
             )
     return reference
-
-
-def _lower(toolchain: Toolchain, recipe: RecipeRun, before: str) -> str:
-    """A module after a recipe that kept its contract."""
-    after = before
-    for step in merged(recipe.steps):
-        after = toolchain.apply(step, after)
-    if recipe.contract.must_change and after == before:
-        raise CompilerFault(f"{recipe.name} changed nothing (it says it must change the IR)")
-    if left := _present(recipe.contract.absent, after):
-        raise CompilerFault(f"{recipe.name} left {left} behind (its contract: gone)")
-    return after
-
-
-def merged(steps: Sequence[Step]) -> list[Step]:
-    """The same steps, neighbours that are plain passes of one tool joined into one."""
-    result: list[Step] = []
-    for step in steps:
-        last = result[-1] if result else None
-        if last is None or last.tool != step.tool or last.library or step.library:
-            result.append(step)
-            continue
-        joined = ",".join(passes for passes in (last.passes, step.passes) if passes)
-        result[-1] = Step(tool=step.tool, passes=joined, source=last.source or step.source)
-    return result
-
-
-def _check_before(contract: Contract, ir: str) -> None:
-    if unwelcome := _present(contract.forbids, ir):
-        raise CompilerFault(f"found {unwelcome}, which this recipe does not take")
-    if contract.requires and not _present(contract.requires, ir):
-        wanted = " or ".join(contract.requires)
-        raise CompilerFault(f"found no {wanted}, which this recipe works on")
-
-
-def _present(names: Sequence[str], ir: str) -> str:
-    """Which operations of these names or dialects stand in the IR: `tensor.pad (2), …`."""
-    found = [
-        f"{operation} ({count})"
-        for operation, count in sorted(operations(ir).items())
-        if operation in names or operation.split(".", 1)[0] in names
-    ]
-    more = f" and {len(found) - 4} more" if len(found) > 4 else ""
-    return ", ".join(found[:4]) + more
 
 
 def _execute(
@@ -318,21 +252,6 @@ def _compare(
             raise DefinitionFault(f"golden/tolerances.yaml has no tolerance for {port.element}")
         errors.append(compare(index, got, port.element, want, cell.tolerance))
     return tuple(errors)
-
-
-def npz(arrays: dict[str, Array]) -> bytes:
-    """An `.npz` archive whose bytes depend on nothing but the arrays."""
-    archive = io.BytesIO()
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as target:
-        for name, array in arrays.items():
-            member = io.BytesIO()
-            # in C order: an array and its transposed copy in memory are the same array
-            whole = np.asarray(array, order="C")
-            np.lib.format.write_array(member, whole, allow_pickle=False)
-            info = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
-            info.compress_type = zipfile.ZIP_DEFLATED
-            target.writestr(info, member.getvalue())
-    return archive.getvalue()
 
 
 def _raised(error: BaseException, cell: Cell) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from orchestrator.harness.cell import npz
+from orchestrator.harness.arrays import npz
 from orchestrator.job import Job, Outcome
 from tests.cli.conftest import Lab
 from tests.fakes import HELLO, PASS, Step, cell_steps

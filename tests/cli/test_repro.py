@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from orchestrator import records
-from orchestrator.harness.cell import npz
+from orchestrator.harness.arrays import npz
 from orchestrator.job import Job
 from orchestrator.results.schema import Result
 from tests.cli.conftest import MLP, SUM, Lab

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from orchestrator.harness import cell as cells
+from orchestrator.harness import lowering
 from orchestrator.job import Contract, Outcome, Step
 from tests.harness import fakes
 from tests.harness.incell import Surroundings, ir
@@ -42,7 +43,7 @@ SCHEDULED = opt("", library="// schedule")
     ],
 )
 def test_neighbours_of_plain_passes_are_one_step(steps: list[Step], wanted: list[Step]) -> None:
-    assert cells.merged(steps) == wanted
+    assert lowering.merged(steps) == wanted
 
 
 def outcome(

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.harness import cell as cells
 from orchestrator.harness import formula
+from orchestrator.harness.arrays import npz, read_golden
 from orchestrator.harness.blame import DefinitionFault
 from orchestrator.job import Golden
 from tests.harness import fakes
@@ -24,7 +24,7 @@ OUTPUTS = [np.arange(6.0).reshape(2, 3), np.array(7, np.int64), np.zeros((0, 2),
 
 def written(folder: Path, outputs: Sequence[Array] = OUTPUTS, inputs: str = "") -> Golden:
     """A golden file and its record."""
-    data = cells.npz({f"output_{i}": a for i, a in enumerate(outputs)})
+    data = npz({f"output_{i}": a for i, a in enumerate(outputs)})
     (folder / "g.npz").write_bytes(data)
     return Golden(
         file="g.npz",
@@ -37,7 +37,7 @@ def written(folder: Path, outputs: Sequence[Array] = OUTPUTS, inputs: str = "") 
 def test_a_golden_reads_as_it_was_written(tmp_path: Path) -> None:
     many = [np.full(3, i, np.float64) for i in range(12)]  # output_10 comes after output_9
     for outputs in (OUTPUTS, many):
-        found = cells.read_golden(tmp_path, written(tmp_path, outputs), "w")
+        found = read_golden(tmp_path, written(tmp_path, outputs), "w")
         assert [a.dtype for a in found] == [a.dtype for a in outputs]
         assert [a.shape for a in found] == [a.shape for a in outputs]
         assert [a.tobytes() for a in found] == [a.tobytes() for a in outputs]
@@ -49,7 +49,7 @@ def damaged(folder: Path, change: Callable[[bytes], bytes]) -> str:
     path = folder / "g.npz"
     path.write_bytes(change(path.read_bytes()))
     with pytest.raises(DefinitionFault) as caught:
-        cells.read_golden(folder, golden, "mlp")
+        read_golden(folder, golden, "mlp")
     size = f"{golden.size:,}"
     return caught.value.message.replace(size, "ALL").replace(f"{golden.size + 5:,}", "MORE")
 
@@ -116,11 +116,11 @@ def test_recording_nan_is_refused(context: Surroundings, tmp_path: Path) -> None
 
 def test_an_archives_bytes_depend_on_nothing_but_its_arrays(tmp_path: Path) -> None:
     one = OUTPUTS[0]
-    archive = cells.npz({"output_0": one})
-    assert cells.npz({"output_0": np.asfortranarray(one)}) == archive
-    assert cells.npz({"output_0": np.repeat(one, 2, axis=1)[:, ::2]}) == archive
-    assert cells.npz({"output_0": one + 1}) != archive
-    assert cells.npz({"output_1": one}) != archive
+    archive = npz({"output_0": one})
+    assert npz({"output_0": np.asfortranarray(one)}) == archive
+    assert npz({"output_0": np.repeat(one, 2, axis=1)[:, ::2]}) == archive
+    assert npz({"output_0": one + 1}) != archive
+    assert npz({"output_1": one}) != archive
     with zipfile.ZipFile(io.BytesIO(archive)) as content:
         (member,) = content.infolist()
     assert member.date_time == (1980, 1, 1, 0, 0, 0)
@@ -128,11 +128,11 @@ def test_an_archives_bytes_depend_on_nothing_but_its_arrays(tmp_path: Path) -> N
 
 def test_an_archive_keeps_every_shape_and_type(tmp_path: Path) -> None:
     arrays = {f"a{i}": a for i, a in enumerate(OUTPUTS)}
-    with np.load(io.BytesIO(cells.npz(arrays)), allow_pickle=False) as archive:
+    with np.load(io.BytesIO(npz(arrays)), allow_pickle=False) as archive:
         for name, array in arrays.items():
             assert (archive[name].dtype, archive[name].shape) == (array.dtype, array.shape)
 
 
 def test_objects_are_not_archived() -> None:
     with pytest.raises(ValueError, match="Object arrays cannot be saved"):
-        cells.npz({"a": np.array([None])})
+        npz({"a": np.array([None])})

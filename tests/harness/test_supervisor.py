@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.harness import supervisor
+from orchestrator.harness.child import LAST_WORDS
 from orchestrator.job import Contract, Outcome, StageBegan
 from tests.harness import fakes
 
@@ -68,6 +68,11 @@ def test_a_workload_that_dies_is_an_error_of_its_own(
     assert outcome.message.startswith(message)
 
 
+def test_a_workload_that_takes_standard_output_away_still_gets_its_verdict(tmp_path: Path) -> None:
+    outcome = one(tmp_path, load_time("sys.stdout = None; raise ValueError('quiet')"))
+    assert outcome.message == "bad.py:11: ValueError: quiet"
+
+
 def test_last_words_are_kept_and_quoted(tmp_path: Path) -> None:
     outcome = one(tmp_path, load_time("print('so long', flush=True); os._exit(3)"))
     assert "its last words: so long" in outcome.message
@@ -106,9 +111,9 @@ def test_a_flood_of_output_is_drained_and_its_end_kept(tmp_path: Path) -> None:
     flood = "for _ in range(100): sys.stdout.write('x' * (1 << 20))"
     outcome = one(tmp_path, load_time(f"{flood}\n    raise ValueError('the end')"))
     assert outcome.message.endswith("ValueError: the end")
-    assert len(outcome.last_words) <= supervisor.LAST_WORDS
+    assert len(outcome.last_words) <= LAST_WORDS
     assert "the end" in outcome.last_words
-    assert outcome.dropped_bytes > (100 << 20) - supervisor.LAST_WORDS
+    assert outcome.dropped_bytes > (100 << 20) - LAST_WORDS
 
 
 def test_a_workload_that_returns_nan_is_an_error(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.errors import InfrastructureError
 from orchestrator.goldens import diff, read_npz
-from orchestrator.harness.cell import npz
+from orchestrator.harness.arrays import npz
 
 ONES = np.ones((2, 3))
 

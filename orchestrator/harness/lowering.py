@@ -1,0 +1,58 @@
+"""A recipe applied to a module, held to its contract."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from orchestrator.harness.blame import CompilerFault
+from orchestrator.harness.toolchains.base import Toolchain, operations
+from orchestrator.job import Contract, RecipeRun, Step
+
+
+def lower(toolchain: Toolchain, recipe: RecipeRun, before: str) -> str:
+    """A module after a recipe that kept its contract."""
+    after = before
+    for step in merged(recipe.steps):
+        after = toolchain.apply(step, after)
+    if recipe.contract.must_change and after == before:
+        raise CompilerFault(f"{recipe.name} changed nothing (it says it must change the IR)")
+    if left := _present(recipe.contract.absent, after):
+        raise CompilerFault(f"{recipe.name} left {left} behind (its contract: gone)")
+    return after
+
+
+def merged(steps: Sequence[Step]) -> list[Step]:
+    """The same steps, neighbours that are plain passes of one tool joined into one."""
+    result: list[Step] = []
+    for step in steps:
+        last = result[-1] if result else None
+        if last is None or last.tool != step.tool or last.library or step.library:
+            result.append(step)
+            continue
+        joined = ",".join(passes for passes in (last.passes, step.passes) if passes)
+        result[-1] = Step(tool=step.tool, passes=joined, source=last.source or step.source)
+    return result
+
+
+def check_before(contract: Contract, ir: str) -> None:
+    """Refuses a module that the recipe does not take.
+
+    Raises:
+        CompilerFault: what it forbids is there, or nothing that it requires.
+    """
+    if unwelcome := _present(contract.forbids, ir):
+        raise CompilerFault(f"found {unwelcome}, which this recipe does not take")
+    if contract.requires and not _present(contract.requires, ir):
+        wanted = " or ".join(contract.requires)
+        raise CompilerFault(f"found no {wanted}, which this recipe works on")
+
+
+def _present(names: Sequence[str], ir: str) -> str:
+    """Which operations of these names or dialects stand in the IR: `tensor.pad (2), …`."""
+    found = [
+        f"{operation} ({count})"
+        for operation, count in sorted(operations(ir).items())
+        if operation in names or operation.split(".", 1)[0] in names
+    ]
+    more = f" and {len(found) - 4} more" if len(found) > 4 else ""
+    return ", ".join(found[:4]) + more
