@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 import urllib.parse
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -13,8 +14,8 @@ from packaging.utils import canonicalize_name
 
 ANSWER_S = 5.0
 """How long an index may take to connect, and to send each part of its answer."""
-_DEADLINE_S = 12.0
-"""For the whole answer, name lookup included, which `requests` does not limit."""
+_DEADLINE_S = 8.0
+"""For all answers, name lookup included, which `requests` does not limit."""
 _MAX_PAGE = 32 << 20
 
 
@@ -35,23 +36,24 @@ class IndexSearch:
         """Addresses that did not answer, with why."""
 
     def first_with_it(self, indexes: Iterable[str]) -> str | None:
-        """The first index that lists the wheel."""
-        for url in indexes:
-            if self._lists(f"{url.rstrip('/')}/{canonicalize_name(self.name)}/"):
-                return url
-        return None
+        """The first index that lists the wheel; all are asked at the same time."""
+        asked = [
+            (url, _Page(f"{url.rstrip('/')}/{canonicalize_name(self.name)}/", self._ca_bundle))
+            for url in indexes
+            if url.startswith(("http://", "https://"))
+        ]
+        until = time.monotonic() + _DEADLINE_S
+        return next((url for url, page in asked if self._lists(page, until)), None)
 
-    def _lists(self, page: str) -> bool:
-        if not page.startswith(("http://", "https://")):
-            return False
+    def _lists(self, page: _Page, until: float) -> bool:
         try:
-            text = _get(page, self._ca_bundle)
+            text = page.text(until)
         except requests.HTTPError as error:
             if (status := error.response.status_code) not in {404, 410}:
-                self.silent.append(f"{redacted(page)} (HTTP {status})")
+                self.silent.append(f"{redacted(page.url)} (HTTP {status})")
             return False
         except (requests.RequestException, OSError) as error:
-            self.silent.append(f"{redacted(page)} ({_why(error)})")
+            self.silent.append(f"{redacted(page.url)} ({_why(error)})")
             return False
         names = (_filename(href) for href in re.findall(r"""href\s*=\s*["']([^"']+)""", text))
         return any(map(self._fits, names))
@@ -61,24 +63,32 @@ def _filename(href: str) -> str:
     return urllib.parse.unquote(urllib.parse.urlsplit(href).path.rpartition("/")[2])
 
 
-def _get(url: str, ca_bundle: Path | None) -> str:
-    """The text of a page, within seconds whatever the network does."""
-    answer: list[str | BaseException] = []
+class _Page:
+    """A page on its way: its thread may hang in the network, whoever waits for it does not."""
 
-    def fetch() -> None:
+    def __init__(self, url: str, ca_bundle: Path | None) -> None:
+        self.url = url
+        self._answer: list[str | BaseException] = []
+        self._thread = threading.Thread(
+            target=self._get, args=(ca_bundle,), daemon=True, name="lh-index"
+        )
+        self._thread.start()
+
+    def text(self, until: float) -> str:
+        """Its text; `until` is a time of the monotonic clock."""
+        self._thread.join(max(0.0, until - time.monotonic()))
+        if not self._answer:
+            raise requests.Timeout(f"no answer in {_DEADLINE_S:g} s")
+        (answer,) = self._answer
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    def _get(self, ca_bundle: Path | None) -> None:
         try:
-            answer.append(_fetch(url, ca_bundle))
+            self._answer.append(_fetch(self.url, ca_bundle))
         except BaseException as error:  # noqa: BLE001  raised again where it is awaited
-            answer.append(error)
-
-    thread = threading.Thread(target=fetch, daemon=True, name="lh-index")
-    thread.start()
-    thread.join(_DEADLINE_S)
-    if not answer:
-        raise requests.Timeout(f"no answer in {_DEADLINE_S:g} s")
-    if isinstance(answer[0], BaseException):
-        raise answer[0]
-    return answer[0]
+            self._answer.append(error)
 
 
 def _fetch(url: str, ca_bundle: Path | None) -> str:

@@ -277,7 +277,7 @@ class TestFailing:
         def silent(*_: object) -> str:
             raise requests.ConnectionError
 
-        monkeypatch.setattr("orchestrator.engines.index_pages._get", silent)
+        monkeypatch.setattr("orchestrator.engines.index_pages._fetch", silent)
         (bench.wheels / TORCH).unlink()
         with pytest.raises(InfrastructureError, match=r"torch 2\.13\.0\+cpu .*LH_WHEELS"):
             bench.ensure("pytorch")
