@@ -42,6 +42,8 @@ class AdhocWorkload:
     path: Path
     """Absolute."""
     sha256: str
+    entry: str = "Model"
+    """What it defines: `Model` or `model`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +75,8 @@ def adhoc_cells(
     file: AdhocWorkload,
     constants: Mapping[str, Constant],
     variant: str | None = None,
+    *,
+    pools: Literal["here", "all"] = "here",
 ) -> tuple[PlannedCell, ...]:
     """The cells of one workload given by its path, on the pools that this machine serves.
 
@@ -87,9 +91,10 @@ def adhoc_cells(
         file: the workload.
         constants: module constants to override.
         variant: None: those in which the pipeline runs a registered workload, else `native`.
+        pools: `all`: those that this machine does not serve too, with the reason.
 
     Raises:
-        UsageError: no such pipeline.
+        UsageError: no such pipeline, or one whose frontend takes another kind of workload.
     """
     planner = _Planner(config, host)
     known = config.workloads.get(file.name)
@@ -101,9 +106,11 @@ def adhoc_cells(
         if name not in config.matrix.pipelines:
             raise UsageError(unknown("pipeline", name, config.matrix.pipelines))
         pipeline = config.matrix.pipelines[name]
+        _require_entry(config, name, file)
         usual = variants_of(pipeline, file.name) if ours else ()
         variants = (variant,) if variant else usual or ("native",)
-        here = [pool for pool in dict.fromkeys(pipeline.pools) if not planner.reason(pool)]
+        served = [pool for pool in dict.fromkeys(pipeline.pools) if not planner.reason(pool)]
+        here = served if pools == "here" else []
         cells.extend(
             planner.planned(
                 CellKey(pipeline=name, workload=file.name, variant=each, pool=pool),
@@ -173,6 +180,24 @@ def make_jobs(
 # --- how ---------------------------------------------------------------------------------------
 
 _Match = Callable[[PlannedCell, str], bool]
+
+
+def _entry(config: Config, pipeline: str) -> str:
+    """What workloads of a pipeline define; empty when its frontend does not say."""
+    recipe = config.pipelines[config.matrix.pipelines[pipeline].recipe]
+    return config.frontends.get(recipe.ingress.frontend, "")
+
+
+def _require_entry(config: Config, pipeline: str, file: AdhocWorkload) -> None:
+    wanted = _entry(config, pipeline)
+    if wanted in {"", file.entry}:
+        return
+    others = [name for name in config.matrix.pipelines if _entry(config, name) == file.entry]
+    hint = f" Pipelines that take it: {', '.join(others)}" if others else ""
+    raise UsageError(
+        f"{file.path} defines `{file.entry}`, and {pipeline} takes workloads that define "
+        f"`{wanted}`.{hint}"
+    )
 
 
 def _foreign(file: AdhocWorkload) -> Workload:

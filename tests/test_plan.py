@@ -269,6 +269,22 @@ def test_a_file_from_anywhere(config: Config) -> None:
     )
 
 
+def test_a_file_in_another_frontends_convention_is_refused(config: Config) -> None:
+    strict = dataclasses.replace(config, frontends={"torch_mlir": "model"})
+    with pytest.raises(
+        UsageError, match=r"mlp\.py defines `Model`, and torch_cpu takes .* `model`"
+    ):
+        adhoc(strict, Path("/elsewhere/mlp.py"))
+
+
+def test_pools_of_other_machines_are_there_when_asked_for(config: Config) -> None:
+    pools = config.matrix.pipelines["torch_cpu"].pools
+    found = adhoc(config, Path("/elsewhere/mlp.py"), pools="all")
+    assert [planned.cell.pool for planned in found] == list(pools)
+    assert [p.cell.pool for p in found if p.runnable] == ["amd-cpu"]
+    assert all(p.reason for p in found if not p.runnable)
+
+
 def test_a_file_of_the_repository_is_the_registered_workload(config: Config) -> None:
     path = config.workloads["mlp"].path
     found = adhoc(config, path)

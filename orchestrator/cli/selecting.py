@@ -168,7 +168,9 @@ def _adhoc(config: Config, argument: str, cwd: Path) -> AdhocWorkload:
             hint = f" Did you mean `{meant}`?" if meant else ""
             raise UsageError(f"no workload `{argument}`.{hint} A file needs its path: PATH.py")
         known = config.workloads[argument]
-        return AdhocWorkload(name=known.name, path=known.path, sha256=known.sha256)
+        return AdhocWorkload(
+            name=known.name, path=known.path, sha256=known.sha256, entry=known.entry
+        )
     path = (cwd / Path(argument).expanduser()).resolve()
     problems: list[Problem] = []
     file = read_workload(path, argument, problems)
@@ -183,7 +185,7 @@ def _adhoc(config: Config, argument: str, cwd: Path) -> AdhocWorkload:
     if name in config.workloads and not same:
         # two programs under one cell id would be taken for one another in results
         name = f"{name}_file"
-    return AdhocWorkload(name=name, path=path, sha256=file.sha256)
+    return AdhocWorkload(name=name, path=path, sha256=file.sha256, entry=file.entry)
 
 
 def _adhoc_cells(
@@ -192,7 +194,16 @@ def _adhoc_cells(
     cells = [
         cell
         for variant in asked.variants or (None,)
-        for cell in adhoc_cells(config, host, pipelines, file, asked.constants, variant)
+        for cell in adhoc_cells(
+            config,
+            host,
+            pipelines,
+            file,
+            asked.constants,
+            variant,
+            # a pool that is named gets an answer, if only why not
+            pools="all" if asked.pools else "here",
+        )
     ]
     if asked.pools or asked.tiers:
         return select(cells, Selector(pools=asked.pools, tiers=asked.tiers))

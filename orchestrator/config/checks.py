@@ -43,6 +43,10 @@ class Definitions:
     tolerances: Definition[Tolerances]
     workloads: Sequence[str]
     """Names, those of files with problems included."""
+    entries: Mapping[str, str]
+    """Workload to what it defines, `Model` or `model`; those with problems are not here."""
+    frontends: Mapping[str, str]
+    """Frontend to what its workloads must define."""
 
     @cached_property
     def cells(self) -> tuple[CellKey, ...]:
@@ -94,23 +98,12 @@ def _stacks(definitions: Definitions, matrix: Matrix) -> Iterator[Problem]:
 
 
 def _ingress(definitions: Definitions) -> Iterator[Problem]:
-    frontends = _frontends(definitions.root)
+    frontends = definitions.frontends
     for definition in definitions.pipelines.values():
         recipe = definition.value
         if recipe is not None and recipe.ingress.frontend not in frontends:
             message = unknown("ingress module", recipe.ingress.frontend, frontends)
             yield definition.source.problem(("ingress", "frontend"), message)
-
-
-def _frontends(root: FilePath) -> list[str]:
-    """The modules of `harness/ingress`: the repository's, else those of this package."""
-    own = FilePath(__file__).parents[1] / "harness/ingress"
-    repository = root / "orchestrator/harness/ingress"
-    folder = repository if repository.is_dir() else own
-    return sorted(p.stem for p in folder.glob("*.py") if p.stem not in _NO_FRONTENDS)
-
-
-_NO_FRONTENDS = ("__init__", "base")
 
 
 # --- pipelines --------------------------------------------------------------------------------
@@ -136,6 +129,7 @@ def _pipeline(definitions: Definitions, name: str, pipeline: Pipeline) -> Iterat
             yield source.problem(place, message)
     for i, selection in enumerate(pipeline.runs):
         yield from _selection(definitions, (*path, "runs", i), selection)
+        yield from _conventions(definitions, pipeline, (*path, "runs", i), selection)
 
 
 def _tier(definitions: Definitions, kind: str, name: str) -> str | None:
@@ -162,6 +156,22 @@ def _selection(definitions: Definitions, path: Path, selection: Selection) -> It
             yield definitions.matrix.source.problem((*path, "without", i), message)
     if taken and not any(selected(selection, names)):
         yield definitions.matrix.source.problem(path, "`without` leaves no workload")
+
+
+def _conventions(
+    definitions: Definitions, pipeline: Pipeline, path: Path, selection: Selection
+) -> Iterator[Problem]:
+    """Workloads in another frontend's convention."""
+    definition = definitions.pipelines.get(pipeline.recipe)
+    if definition is None or definition.value is None:
+        return
+    frontend = definition.value.ingress.frontend
+    wanted = definitions.frontends.get(frontend)
+    for name in selected(selection, definitions.workloads):
+        entry = definitions.entries.get(name)
+        if wanted and entry and entry != wanted:
+            message = f"`{name}` defines `{entry}`; the frontend {frontend} takes `{wanted}`"
+            yield definitions.matrix.source.problem((*path, "workloads"), message)
 
 
 def _no_workload(glob: str, names: Collection[str]) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from orchestrator.config.checks import Definitions, cross_check
 from orchestrator.config.files import read_definition, read_folder, whole
+from orchestrator.config.frontends import read_frontends
 from orchestrator.config.goldens import missing_goldens, read_goldens
 from orchestrator.config.models import Matrix, Pins, PipelineRecipe, Recipe, Tolerances
 from orchestrator.config.objects import Config, GoldenFile, WorkloadFile
@@ -58,6 +59,8 @@ def load(root: Path, *, goldens: bool = True, today: dt.date | None = None) -> C
         pipelines=read_folder(root, "recipes/pipelines", PipelineRecipe, problems),
         tolerances=read_definition(root, "golden/tolerances.yaml", Tolerances, problems),
         workloads=names,
+        entries={workload.name: workload.entry for workload in workloads.values()},
+        frontends=read_frontends(root),
     )
     libraries = read_libraries(root, definitions.schedules, problems)
     problems += check_recipes(definitions.schedules, definitions.pipelines, libraries)
@@ -82,6 +85,7 @@ def _config(
     schedules = definitions.schedules
     pipelines = {name: whole(d) for name, d in definitions.pipelines.items()}
     return Config(
+        frontends=definitions.frontends,
         root=definitions.root,
         matrix=whole(definitions.matrix),
         pins=whole(definitions.pins),

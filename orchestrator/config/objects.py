@@ -58,3 +58,5 @@ class Config:
     goldens: Mapping[tuple[str, str], GoldenFile]
     """By workload and variant; empty when loaded without goldens."""
     tolerances: Tolerances
+    frontends: Mapping[str, str]
+    """Frontend to what a workload of its must define: `Model` or `model`."""

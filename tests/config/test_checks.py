@@ -233,3 +233,15 @@ def test_frontends_of_the_package_serve_where_the_repository_has_none(tree: Tree
     tree.edit(TORCH, "frontend: torch_mlir", "frontend: base")
     (said,) = tree.problems()
     assert said.startswith(f"{TORCH}:4:13  ingress.frontend: no ingress module `base`. ")
+
+
+def test_a_workload_in_another_frontends_convention(tree: Tree) -> None:
+    frontend = "orchestrator/harness/ingress/torch_mlir.py"
+    tree.write(frontend, 'import torch\n\nNEEDS = ("Model", "get_inputs")\n')
+    tree.edit(MATRIX, "without: [odd]", "without: [sum]")
+    tree.record("odd", "f32")
+    (said,) = tree.problems()
+    assert said.partition("  ")[2] == (
+        "pipelines.torch_cpu.runs[0].workloads: `odd` defines `model`; "
+        "the frontend torch_mlir takes `Model`"
+    )

@@ -25,6 +25,8 @@ from orchestrator.job import Cell
 
 __all__ = ["export", "frontend_opt", "load", "reference", "versions", "warm_up"]
 
+NEEDS = ("model", "get_inputs")
+"""What a workload must define."""
 _ENTRY = "main"
 _SEED = 20_240_229
 _FLOAT_VARIANTS = ("f16", "bf16", "f32", "f64")
@@ -66,7 +68,7 @@ def versions() -> Mapping[str, str]:
 
 def load(cell: Cell, folder: Path) -> Loaded:
     """Makes the inputs, by formula when the cell asks for it."""
-    module = import_workload(cell.workload, folder, ("model", "get_inputs"))
+    module = import_workload(cell.workload, folder, NEEDS)
     np.random.seed(_SEED)
     inputs = [np.asarray(value) for value in module.get_inputs()]
     if cell.workload.inputs == "signed":

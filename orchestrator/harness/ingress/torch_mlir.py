@@ -29,6 +29,8 @@ from orchestrator.harness.ingress.base import (
 )
 from orchestrator.job import Cell
 
+NEEDS = ("Model", "get_inputs")
+"""What a workload must define."""
 _ENTRY = "forward"
 _SEED = 20_240_229
 _FLOAT_VARIANTS = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
@@ -94,7 +96,7 @@ def load(cell: Cell, folder: Path) -> Loaded:
     """Makes the model in eval mode and its inputs, by formula when the cell asks for it."""
     import torch
 
-    module = import_workload(cell.workload, folder, ("Model", "get_inputs"))
+    module = import_workload(cell.workload, folder, NEEDS)
     torch.manual_seed(_SEED)
     arguments: Any = module.get_init_inputs() if hasattr(module, "get_init_inputs") else []
     by_name = isinstance(arguments, dict)
