@@ -30,8 +30,16 @@ def merged(steps: Sequence[Step]) -> list[Step]:
             result.append(step)
             continue
         joined = ",".join(passes for passes in (last.passes, step.passes) if passes)
-        result[-1] = Step(tool=step.tool, passes=joined, source=last.source or step.source)
+        result[-1] = Step(tool=step.tool, passes=joined, source=_span(last.source, step.source))
     return result
+
+
+def _span(first: str, last: str) -> str:
+    """Two places `file:line[-line]` as one: `file:line-line`, or both in two files."""
+    (file, _, line), (other, _, end) = first.rpartition(":"), last.rpartition(":")
+    if not first or not last or first == last:
+        return first or last
+    return f"{file}:{line.partition('-')[0]}-{end}" if file == other else f"{first}, {last}"
 
 
 def check_before(contract: Contract, ir: str) -> None:

@@ -38,7 +38,10 @@ SCHEDULED = opt("", library="// schedule")
         ([opt("a"), SCHEDULED, opt("b"), opt("c")], [opt("a"), SCHEDULED, opt("b,c")]),
         ([SCHEDULED, SCHEDULED], [SCHEDULED, SCHEDULED]),
         ([opt(""), opt("a"), opt(""), opt("b")], [opt("a,b")]),
-        ([opt("a", source="f:1"), opt("b", source="f:2")], [opt("a,b", source="f:1")]),
+        ([opt("a", source="f:1"), opt("b", source="f:2")], [opt("a,b", source="f:1-2")]),
+        ([opt(p, source=f"f:{p}") for p in "123"], [opt("1,2,3", source="f:1-3")]),
+        ([opt("a", source="f:1"), opt("b", source="g:2")], [opt("a,b", source="f:1, g:2")]),
+        ([opt("a", source="f:1"), opt("b", source="f:1")], [opt("a,b", source="f:1")]),
         ([opt("a"), opt("b", source="f:2")], [opt("a,b", source="f:2")]),
     ],
 )
