@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -51,8 +52,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository whose images are the real ones without LLVM and with one small package."""
     root = tmp_path_factory.mktemp("repository")
     real = read_pins(REPOSITORY)
-    for name in ("llvm", "tiny"):
-        (root / "images" / name).mkdir(parents=True)
+    (root / "images/tiny").mkdir(parents=True)
+    shutil.copytree(REPOSITORY / "images/llvm", root / "images/llvm")
     llvm = (REPOSITORY / "images/llvm/Dockerfile").read_text().partition("ARG LLVM_MAJOR")[0]
     llvm = f"{llvm.replace('${PACKAGES}', '')}USER harness\nWORKDIR /tmp\n"
     (root / "images/llvm/Dockerfile").write_text(llvm)
