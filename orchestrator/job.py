@@ -49,6 +49,8 @@ class Contract:
     """Dialects or operations that must not be there before: the recipe cannot take them."""
     absent: tuple[str, ...] = ()
     """Dialects or operations that must be gone after."""
+    present: tuple[str, ...] = ()
+    """Dialects or operations, each of which must be there after."""
     must_change: bool = False
     """An IR that comes out as it went in is a broken contract."""
 
@@ -60,6 +62,25 @@ class RecipeRun:
     name: str
     steps: tuple[Step, ...]
     contract: Contract = Contract()
+    check: str = ""
+    """FileCheck directives for the IR that it leaves, in generic form; empty: none."""
+
+
+Driver = Literal["cuda", "hip", "opencl", "vulkan"]
+"""What binds kernels to a GPU at run time; the sources are in `harness/gpu/shim/`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """One kind of GPU that a cell's kernels are made for."""
+
+    driver: Driver
+    chip: str
+    """`sm_90`, `gfx942`; `spirv` where the driver compiles for whatever device it finds."""
+    kernels: tuple[RecipeRun, ...] = ()
+    """From `gpu.module` to what `gpu-module-to-binary` takes."""
+    host: tuple[RecipeRun, ...] = ()
+    """What launches them, to the LLVM dialect."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +136,10 @@ class Cell:
     """Name of a module in `orchestrator.harness.ingress`."""
     ingress_options: Mapping[str, str] = field(default_factory=dict)
     recipes: tuple[RecipeRun, ...] = ()
+    targets: tuple[Target, ...] = ()
+    """Empty: code for this machine's CPU. Else the recipes' result goes to each of these."""
+    execute: bool = True
+    """False: the code is assembled and checked as far as it goes without a device."""
     golden: Golden | None = None
     """None: computed from the framework in the same run (a workload given by its path)."""
     tolerance: Mapping[str, Tolerance] = field(default_factory=dict)
@@ -232,6 +257,24 @@ class OutputError:
 
 
 @dataclass(frozen=True, kw_only=True)
+class KernelFacts:
+    """What an assembler says of one kernel; None where it says nothing."""
+
+    chip: str
+    kernel: str
+    """`module::function`."""
+    form: str
+    """What was assembled or validated: `cubin`, `hsaco`, `spirv`."""
+    code_bytes: int
+    registers: int | None = None
+    """For each thread; vector registers on AMD."""
+    spilled_bytes: int | None = None
+    """To memory, for each thread."""
+    shared_bytes: int | None = None
+    """Static, for each block."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Outcome:
     """What the harness found out about one attempt of a cell."""
 
@@ -241,6 +284,9 @@ class Outcome:
     message: str = ""
     stages: tuple[StageTime, ...] = ()
     errors: tuple[OutputError, ...] = ()
+    kernels: tuple[KernelFacts, ...] = ()
+    device: Mapping[str, str | int] = field(default_factory=dict)
+    """The GPU that executed: driver, driver_version, device, chip, …; empty for CPUs."""
     golden: str = ""
     """`recorded`, or `computed` in this run from the framework."""
     inputs_sha256: str = ""

@@ -92,6 +92,8 @@ def _config(
         schedules={name: whole(d) for name, d in schedules.items()},
         pipelines=pipelines,
         runs={name: expand(recipe, schedules, libraries) for name, recipe in pipelines.items()},
+        definitions=schedules,
+        libraries=libraries,
         workloads=workloads,
         goldens=goldens,
         tolerances=whole(definitions.tolerances),

@@ -12,6 +12,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
+from orchestrator.job import Driver
+
 Tier = Literal["core", "peripheral"]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
 """Names become parts of cell ids, which need no shell quoting."""
@@ -251,6 +253,7 @@ class ContractModel(Model):
     requires: tuple[str, ...] = ()
     forbids: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
+    present: tuple[str, ...] = ()
     must_change: bool = False
 
 
@@ -262,6 +265,8 @@ class Recipe(Model):
     tier: Tier
     params: dict[Name, Param] = {}
     contract: ContractModel = ContractModel()
+    check: Annotated[str, Field(pattern=r"^[A-Za-z0-9_./-]+\.check$")] | None = None
+    """A file of FileCheck directives beside the recipe, for the IR that it leaves (generic form)."""
     steps: Annotated[tuple[AnyStep, ...], Field(min_length=1)]
 
 
@@ -273,6 +278,15 @@ class Ingress(Model):
     options: dict[str, str] = {}
 
 
+class Egress(Model):
+    """From outlined kernels to code for one kind of GPU driver; `${chip}` is the chip at hand."""
+
+    kernels: Annotated[tuple[RecipeStep, ...], Field(min_length=1)]
+    """What `gpu.module` goes through, up to what `gpu-module-to-binary` takes."""
+    host: Annotated[tuple[RecipeStep, ...], Field(min_length=1)]
+    """What launches the kernels, to the LLVM dialect."""
+
+
 class PipelineRecipe(Model):
     """`recipes/pipelines/<name>.yaml`: end to end, composed of focused recipes."""
 
@@ -280,7 +294,10 @@ class PipelineRecipe(Model):
     tier: Tier
     ingress: Ingress
     params: dict[Name, Param] = {}
-    steps: Annotated[tuple[RecipeStep, ...], Field(min_length=1)]
+    steps: tuple[RecipeStep, ...]
+    """Empty where the frontend is a compiler of its own."""
+    egress: dict[Driver, Egress] = {}
+    """By driver; none: code for the CPU."""
 
 
 # --- golden/tolerances.yaml -------------------------------------------------------------------

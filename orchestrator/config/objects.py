@@ -15,6 +15,7 @@ from orchestrator.config.models import (
     Recipe,
     Tolerances,
 )
+from orchestrator.config.recipes import Libraries, Schedules
 from orchestrator.job import RecipeRun
 
 
@@ -54,6 +55,11 @@ class Config:
     """End-to-end recipes, by name."""
     runs: Mapping[str, tuple[RecipeRun, ...]]
     """The end-to-end recipes expanded, by name: parameters put in, schedules read."""
+    definitions: Schedules
+    """The focused recipes with their places in files, from which an egress is expanded for a
+    chip that only planning knows."""
+    libraries: Libraries
+    """The files that recipes name."""
     workloads: Mapping[str, WorkloadFile]
     goldens: Mapping[tuple[str, str], GoldenFile]
     """By workload and variant; empty when loaded without goldens."""

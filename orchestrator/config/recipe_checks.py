@@ -18,9 +18,11 @@ from orchestrator.config.models import (
     RecipeStep,
 )
 from orchestrator.config.recipes import (
+    CHIP,
     REFERENCE,
     Libraries,
     Schedules,
+    check_file,
     fits,
     library_file,
 )
@@ -79,13 +81,17 @@ class _Check:
         problems = list(self._declarations())
         used: set[str] = set()
         unread = False
-        for index, step in enumerate(self.recipe.steps):
-            path: Path = ("steps", index)
+        for path, step in self._steps():
             problems += self._step(step, path)
             texts = self._texts(step, path, libraries)
             unread = unread or texts is None
             for text in texts or ():
                 problems += self._references(text, used)
+        if isinstance(self.recipe, Recipe) and self.recipe.check is not None:
+            file = check_file(self.source.file, self.recipe.check)
+            unread = unread or file not in libraries
+            text = _Text(Source(file=file, data=None), (), libraries.get(file, ""))
+            problems += self._references(text, used)
         if not unread:
             problems += [
                 self.source.problem(("params", name), "no step uses this parameter", key=True)
@@ -93,6 +99,20 @@ class _Check:
                 if name not in used
             ]
         return problems
+
+    def _steps(self) -> Iterator[tuple[Path, AnyStep]]:
+        for index, step in enumerate(self.recipe.steps):
+            yield ("steps", index), step
+        if isinstance(self.recipe, PipelineRecipe):
+            for driver, egress in self.recipe.egress.items():
+                for part, steps in (("kernels", egress.kernels), ("host", egress.host)):
+                    for index, step in enumerate(steps):
+                        yield ("egress", driver, part, index), step
+
+    def _params(self, path: Path) -> Mapping[str, Param]:
+        """The parameters that a step may refer to."""
+        implied = {CHIP: Param(type="str")} if path[:1] == ("egress",) else {}
+        return {**self.recipe.params, **implied}
 
     # --- parameters: declared
 
@@ -127,10 +147,11 @@ class _Check:
         return [_Text(Source(file=file, data=None), (), libraries[file])]
 
     def _references(self, text: _Text, used: set[str]) -> Iterator[Problem]:
+        params = self._params(text.path)
         for match in REFERENCE.finditer(text.text):
             used.add(match[1])
-            if match[1] not in self.recipe.params:
-                message = unknown("parameter", match[1], self.recipe.params)
+            if match[1] not in params:
+                message = unknown("parameter", match[1], params)
                 yield text.problem(match.start(), f"recipe `{self.name}` has {message}")
         for match in _NO_NAME.finditer(text.text):
             message = f"`{match[0]}` names no parameter: write `${{name}}`"
@@ -173,7 +194,7 @@ class _Check:
     def _wrong_argument(self, param: Param, value: ParamValue, place: Path) -> str:
         """Why a parameter cannot be set to a value, which may refer to our own; or nothing."""
         if isinstance(value, str) and (whole := REFERENCE.fullmatch(value)):
-            ours = self.recipe.params.get(whole[1])
+            ours = self._params(place).get(whole[1])
             if ours is None or ours.type == param.type or (ours.type, param.type) == _WIDENING:
                 return ""
             return f"expected {_A_TYPE[param.type]}, and `{whole[1]}` is {_A_TYPE[ours.type]}"

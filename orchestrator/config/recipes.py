@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from orchestrator.config.files import Definition, read_text, whole
@@ -22,13 +22,17 @@ from orchestrator.config.models import (
     ScheduleStep,
 )
 from orchestrator.errors import Problem
-from orchestrator.job import Contract, RecipeRun, Step
+from orchestrator.job import Contract, Driver, RecipeRun, Step, Target
 
 Schedules = Mapping[str, Definition[Recipe]]
 """Focused recipes by name; one whose file is wrong has no value."""
 
 Libraries = Mapping[str, str]
-"""Transform-dialect schedules: file, relative to the repository, to text."""
+"""Transform-dialect schedules and FileCheck directives: file, relative to the repository, to
+text."""
+
+CHIP = "chip"
+"""The parameter that an egress has without declaring it."""
 
 REFERENCE = re.compile(r"\$\{([a-z][a-z0-9_-]*)\}")
 """`${name}`: the value of a parameter."""
@@ -39,23 +43,44 @@ def library_file(recipe_file: str, step: ScheduleStep) -> str:
     return posixpath.normpath((PurePosixPath(recipe_file).parent / step.schedule).as_posix())
 
 
+def check_file(recipe_file: str, name: str) -> str:
+    """Where the FileCheck directives of a recipe are, relative to the repository."""
+    return posixpath.normpath((PurePosixPath(recipe_file).parent / name).as_posix())
+
+
 def read_libraries(root: Path, schedules: Schedules, problems: list[Problem]) -> dict[str, str]:
-    """The schedules that recipes name; a problem for each that is none."""
+    """The files that recipes name, schedules and checks; a problem for each that is none."""
     libraries: dict[str, str] = {}
     for definition in schedules.values():
-        for index, step in enumerate(definition.value.steps if definition.value else ()):
-            if not isinstance(step, ScheduleStep):
-                continue
-            file = library_file(definition.source.file, step)
+        for path, file in _named_files(definition):
+            kind = "check" if path == ("check",) else "schedule"
             if not (root / file).is_file() or not file.startswith("recipes/"):
-                message = f"no schedule {file}: it stands beside the recipe"
-                problems.append(definition.source.problem(("steps", index, "schedule"), message))
+                message = f"no {kind} {file}: it stands beside the recipe"
+                problems.append(definition.source.problem(path, message))
             elif (text := read_text(root, file, problems)) is not None:
                 libraries[file] = text
-                if "@__transform_main" not in text:
-                    message = "defines no `@__transform_main`, the sequence that is interpreted"
-                    problems.append(Problem(file, 0, 0, message))
+                if wrong := _wrong_library(kind, text):
+                    problems.append(Problem(file, 0, 0, wrong))
     return libraries
+
+
+def _named_files(definition: Definition[Recipe]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    recipe, file = definition.value, definition.source.file
+    if recipe is None:
+        return
+    for index, step in enumerate(recipe.steps):
+        if isinstance(step, ScheduleStep):
+            yield ("steps", index, "schedule"), library_file(file, step)
+    if recipe.check is not None:
+        yield ("check",), check_file(file, recipe.check)
+
+
+def _wrong_library(kind: str, text: str) -> str:
+    if kind == "check":
+        return "" if "CHECK" in text else "has no CHECK directive: it would accept anything"
+    if "@__transform_main" in text:
+        return ""
+    return "defines no `@__transform_main`, the sequence that is interpreted"
 
 
 def fits(kind: str, value: ParamValue) -> bool:
@@ -67,10 +92,10 @@ def fits(kind: str, value: ParamValue) -> bool:
     return kind == ("float" if isinstance(value, float) else "str")
 
 
-def run_names(recipe: PipelineRecipe) -> tuple[str, ...]:
-    """The stage names `lower:<name>` of a pipeline: its recipes, `-2` and so on when repeated."""
+def run_names(steps: Sequence[RecipeStep]) -> tuple[str, ...]:
+    """The stage names `lower:<name>` of steps: their recipes, `-2` and so on when repeated."""
     names: list[str] = []
-    for step in recipe.steps:
+    for step in steps:
         name, count = step.recipe, 1
         while name in names:
             count += 1
@@ -90,15 +115,45 @@ def expand(
     Works on recipes that `recipe_checks` found nothing wrong with.
     """
     env = {name: _default(param) for name, param in pipeline.params.items()}
+    return _expand(pipeline.steps, env, schedules, libraries)
+
+
+def expand_target(
+    pipeline: PipelineRecipe, driver: Driver, chip: str, schedules: Schedules, libraries: Libraries
+) -> Target:
+    """A pipeline's egress to one kind of GPU; empty where the frontend compiles by itself."""
+    egress = pipeline.egress.get(driver)
+    if egress is None:
+        return Target(driver=driver, chip=chip)
+    env = {name: _default(param) for name, param in pipeline.params.items()} | {CHIP: chip}
+    return Target(
+        driver=driver,
+        chip=chip,
+        kernels=_expand(egress.kernels, env, schedules, libraries),
+        host=_expand(egress.host, env, schedules, libraries),
+    )
+
+
+def _expand(
+    steps: Sequence[RecipeStep],
+    env: Mapping[str, ParamValue],
+    schedules: Schedules,
+    libraries: Libraries,
+) -> tuple[RecipeRun, ...]:
     runs = []
-    for name, step in zip(run_names(pipeline), pipeline.steps, strict=True):
+    for name, step in zip(run_names(steps), steps, strict=True):
         definition = schedules[step.recipe]
         recipe = whole(definition)
+        bound = _bind(recipe, step, env)
+        check = ""
+        if recipe.check is not None:
+            check = libraries[check_file(definition.source.file, recipe.check)]
         runs.append(
             RecipeRun(
                 name=name,
-                steps=tuple(_flatten(definition, _bind(recipe, step, env), schedules, libraries)),
+                steps=tuple(_flatten(definition, bound, schedules, libraries)),
                 contract=Contract(**recipe.contract.model_dump()),
+                check=_substitute(check, bound),
             )
         )
     return tuple(runs)

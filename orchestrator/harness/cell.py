@@ -9,79 +9,35 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import os
 import re
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
-from orchestrator import records
 from orchestrator.compare.numeric import compare, explain
 from orchestrator.harness import formula
 from orchestrator.harness.arrays import npz, read_golden
 from orchestrator.harness.blame import Blamed, CompilerFault, DefinitionFault, MachineFault
+from orchestrator.harness.context import Context, Stage
 from orchestrator.harness.elements import FLOATS, poison
 from orchestrator.harness.ingress.base import (
     Array,
     Exported,
-    Ingress,
     Loaded,
     Port,
     Reference,
     parameters_and_inputs,
 )
 from orchestrator.harness.lowering import check_before, lower
-from orchestrator.harness.toolchains.base import Kernel, Toolchain, call
-from orchestrator.job import Cell, Done, Outcome, OutputError, Step
-
-Blame = Literal["fail", "error"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Context:
-    """What a cell's process works with."""
-
-    folder: Path
-    """The job's folder, only read."""
-    scratch: Path
-    """A folder of its own."""
-    marks: int
-    """File descriptor of the pipe to the supervisor."""
-    ingress: Ingress
-    toolchain: Toolchain
-
-    @property
-    def kept(self) -> Path:
-        """Where files go that the supervisor may send on."""
-        return self.scratch / "kept"
-
-    def keep(self, name: str, data: bytes) -> None:
-        """Leaves a file for the supervisor."""
-        path = self.kept / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-
-    def mark(self, stage: str, blame: Blame) -> None:
-        """Says that a stage begins, and who is at fault should it not come back."""
-        self._send(json.dumps({"stage": stage, "blame": blame}))
-
-    def done(self, cell: str, outcome: Outcome) -> None:
-        """Says how the cell ended."""
-        self._send(records.dumps(Done(cell=cell, outcome=outcome)))
-
-    def _send(self, line: str) -> None:
-        data = line.encode() + b"\n"
-        while data:
-            data = data[os.write(self.marks, data) :]
+from orchestrator.harness.toolchains.base import Kernel, call
+from orchestrator.job import Cell, Outcome, OutputError, Step
 
 
 def run(cell: Cell, context: Context) -> Outcome:
     """All stages of a cell. Whatever is raised becomes the outcome's message."""
-    stage = _Stage()
+    stage = Stage(context)
     try:
         return _run(cell, context, stage)
     except BaseException as error:  # noqa: BLE001  a workload may raise anything, SystemExit too
@@ -90,7 +46,7 @@ def run(cell: Cell, context: Context) -> Outcome:
 
 def record(cell: Cell, context: Context) -> Outcome:
     """The framework's own outputs, kept as `golden.npz` and `golden.json`."""
-    stage = _Stage()
+    stage = Stage(context)
     try:
         loaded = _load(cell, context, stage)
         reference = _reference(cell, context, loaded)
@@ -103,19 +59,7 @@ def record(cell: Cell, context: Context) -> Outcome:
     return Outcome(status="pass", inputs_sha256=digest)
 
 
-@dataclass
-class _Stage:
-    """Where a cell is."""
-
-    name: str = "ingress"
-    blame: Blame = "error"
-
-    def enter(self, context: Context, name: str, blame: Blame) -> None:
-        self.name, self.blame = name, blame
-        context.mark(name, blame)
-
-
-def _unexpected(error: BaseException, cell: Cell, stage: _Stage) -> Outcome:
+def _unexpected(error: BaseException, cell: Cell, stage: Stage) -> Outcome:
     """The outcome of whatever ended a cell: a finding, an exception of a layer, a full disk."""
     if isinstance(error, Blamed):
         return Outcome(status=error.status, phase=stage.name, message=error.message)
@@ -133,33 +77,33 @@ def out_of_memory(cell: Cell) -> str:
     return f"out of memory (limit {cell.memory_bytes / 2**30:g} GiB)"
 
 
-def _run(cell: Cell, context: Context, stage: _Stage) -> Outcome:
+def _run(cell: Cell, context: Context, stage: Stage) -> Outcome:
     loaded = _load(cell, context, stage)
     digest = _inputs_digest(loaded)
     golden = _golden(cell, context, loaded, digest)
-    stage.enter(context, "ingress", "fail")
+    stage.enter("ingress", "fail")
     exported = context.ingress.export(cell, loaded)
     context.keep("ir/00-ingress.mlir", exported.ir.encode())
     ir = exported.ir
     printer = ""
     for position, recipe in enumerate(cell.recipes, start=1):
-        stage.enter(context, f"lower:{recipe.name}", "fail")
+        stage.enter(f"lower:{recipe.name}", "fail")
         check_before(recipe.contract, ir)
         if printer != recipe.steps[0].tool:  # else a change of printer would pass for a change
             ir = context.toolchain.apply(Step(tool=recipe.steps[0].tool, passes=""), ir)
         ir = lower(context.toolchain, recipe, ir)
         printer = recipe.steps[-1].tool
         context.keep(f"ir/{position:02}-{recipe.name}.mlir", ir.encode())
-    stage.enter(context, "codegen", "fail")
+    stage.enter("codegen", "fail")
     kernel = context.toolchain.compile(ir, exported.entry, context.scratch)
-    stage.enter(context, "execute", "fail")
+    stage.enter("execute", "fail")
     outputs = _execute(kernel, exported, loaded, golden)
     context.keep(
         "inputs.npz", npz({f"argument_{i}": a for i, (_, a) in enumerate(loaded.arguments)})
     )
     context.keep("outputs.npz", npz({f"output_{i}": a for i, a in enumerate(outputs)}))
     context.keep("golden.npz", npz({f"output_{i}": a for i, a in enumerate(golden)}))
-    stage.enter(context, "compare", "error")
+    stage.enter("compare", "error")
     errors = _compare(cell, exported.results, outputs, golden)
     wrong = [text for error in errors if (text := explain(error))]
     return Outcome(
@@ -172,8 +116,8 @@ def _run(cell: Cell, context: Context, stage: _Stage) -> Outcome:
     )
 
 
-def _load(cell: Cell, context: Context, stage: _Stage) -> Loaded:
-    stage.enter(context, "ingress", "error")
+def _load(cell: Cell, context: Context, stage: Stage) -> Loaded:
+    stage.enter("ingress", "error")
     source = (context.folder / cell.workload.file).read_bytes()
     if hashlib.sha256(source).hexdigest() != cell.workload.sha256:
         raise MachineFault(f"{cell.workload.file} is not the file that was planned")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from orchestrator.harness import cell as cells
+from orchestrator.harness.context import Blame
 from orchestrator.job import Cell, Outcome, StageTime
 
 LAST_WORDS = 16 << 10
@@ -36,7 +37,7 @@ class Child:
     printed: int = 0
     open_pipes: int = 2
     stage: str = "ingress"
-    blame: cells.Blame = "error"
+    blame: Blame = "error"
     stage_began: float = 0.0
     stages: list[StageTime] = field(default_factory=list)
     outcome: Outcome | None = None

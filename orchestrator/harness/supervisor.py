@@ -35,6 +35,7 @@ from orchestrator.harness.child import (
     read,
     verdict_of_death,
 )
+from orchestrator.harness.context import Context
 from orchestrator.harness.ingress.base import Ingress
 from orchestrator.harness.limits import die_with_parent, limit
 from orchestrator.harness.toolchains.base import Toolchain
@@ -135,7 +136,7 @@ class Supervisor:
             os.environ["TMPDIR"] = str(scratch)
             tempfile.tempdir = None  # it was settled before the fork
             limit(cell.memory_bytes)
-            context = cells.Context(
+            context = Context(
                 folder=self.folder,
                 scratch=scratch,
                 marks=marks,

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from orchestrator.harness import cell as cells
+from orchestrator.harness.context import Context
 from orchestrator.harness.ingress.base import Exported, Port, Reference
 from orchestrator.job import Cell, Outcome
 from tests.harness import fakes
@@ -70,7 +71,7 @@ class Surroundings:
         record: bool = False,
     ) -> Outcome:
         """All stages of a cell."""
-        context = cells.Context(
+        context = Context(
             folder=self.folder,
             scratch=self.scratch,
             marks=self.marks,

@@ -9,6 +9,7 @@ import pytest
 
 from orchestrator.harness import cell as cells
 from orchestrator.harness import lowering
+from orchestrator.harness.context import Context
 from orchestrator.job import Contract, Outcome, Step
 from tests.harness import fakes
 from tests.harness.incell import Surroundings, ir
@@ -147,7 +148,7 @@ def test_what_only_another_printer_changes_is_no_change(
             return super().apply(step, ir.strip() + "\n")
 
     recipe = fakes.recipe("focus", "same", contract=Contract(must_change=True))
-    made = cells.Context(
+    made = Context(
         folder=tmp_path,
         scratch=context.scratch,
         marks=context.marks,
