@@ -6,6 +6,7 @@ process down has a name.
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import hashlib
 import json
@@ -21,7 +22,7 @@ from orchestrator.harness import formula
 from orchestrator.harness.arrays import npz, read_golden
 from orchestrator.harness.blame import Blamed, CompilerFault, DefinitionFault, MachineFault
 from orchestrator.harness.context import Context, Stage
-from orchestrator.harness.elements import FLOATS, poison
+from orchestrator.harness.elements import FLOATS, ElementType, poison
 from orchestrator.harness.ingress.base import (
     Array,
     Exported,
@@ -30,9 +31,9 @@ from orchestrator.harness.ingress.base import (
     Reference,
     parameters_and_inputs,
 )
-from orchestrator.harness.lowering import check_before, lower
+from orchestrator.harness.stages import Lowering
 from orchestrator.harness.toolchains.base import Kernel, call
-from orchestrator.job import Cell, Outcome, OutputError, Step
+from orchestrator.job import Cell, Outcome, OutputError
 
 
 def run(cell: Cell, context: Context) -> Outcome:
@@ -84,36 +85,51 @@ def _run(cell: Cell, context: Context, stage: Stage) -> Outcome:
     stage.enter("ingress", "fail")
     exported = context.ingress.export(cell, loaded)
     context.keep("ir/00-ingress.mlir", exported.ir.encode())
-    ir = exported.ir
-    printer = ""
-    for position, recipe in enumerate(cell.recipes, start=1):
-        stage.enter(f"lower:{recipe.name}", "fail")
-        check_before(recipe.contract, ir)
-        if printer != recipe.steps[0].tool:  # else a change of printer would pass for a change
-            ir = context.toolchain.apply(Step(tool=recipe.steps[0].tool, passes=""), ir)
-        ir = lower(context.toolchain, recipe, ir)
-        printer = recipe.steps[-1].tool
-        context.keep(f"ir/{position:02}-{recipe.name}.mlir", ir.encode())
-    stage.enter("codegen", "fail")
-    kernel = context.toolchain.compile(ir, exported.entry, context.scratch)
-    stage.enter("execute", "fail")
-    outputs = _execute(kernel, exported, loaded, golden)
-    context.keep(
-        "inputs.npz", npz({f"argument_{i}": a for i, (_, a) in enumerate(loaded.arguments)})
+    ir = Lowering(stage, "ir").through(cell.recipes, exported.ir)
+    found = Outcome(
+        status="pass", golden="recorded" if cell.golden else "computed", inputs_sha256=digest
     )
-    context.keep("outputs.npz", npz({f"output_{i}": a for i, a in enumerate(outputs)}))
-    context.keep("golden.npz", npz({f"output_{i}": a for i, a in enumerate(golden)}))
+    if cell.targets:
+        from orchestrator.harness.gpu.execute import execute
+        from orchestrator.harness.gpu.targets import build
+
+        built = [build(target, ir, stage, len(cell.targets) > 1) for target in cell.targets]
+        found = dataclasses.replace(found, kernels=tuple(f for b in built for f in b.facts))
+        if not cell.execute:
+            return found
+        stage.enter("execute", "fail")
+        ports = _results(exported, golden)
+        executed = execute(built[0].library, exported.entry, loaded.arguments, ports)
+        outputs: Sequence[Array] = executed.outputs
+        found = dataclasses.replace(found, device=executed.device)
+    else:
+        stage.enter("codegen", "fail")
+        kernel = context.toolchain.compile(ir, exported.entry, context.scratch)
+        stage.enter("execute", "fail")
+        outputs = _execute(kernel, exported, loaded, golden)
+    _keep_arrays(context, loaded, outputs, golden)
     stage.enter("compare", "error")
     errors = _compare(cell, exported.results, outputs, golden)
     wrong = [text for error in errors if (text := explain(error))]
-    return Outcome(
+    return dataclasses.replace(
+        found,
         status="fail" if wrong else "pass",
         phase="compare" if wrong else "",
         message="\n".join(wrong),
         errors=errors,
-        golden="recorded" if cell.golden else "computed",
-        inputs_sha256=digest,
     )
+
+
+def _keep_arrays(
+    context: Context, loaded: Loaded, outputs: Sequence[Array], golden: Sequence[Array]
+) -> None:
+    inputs = [array for _, array in loaded.arguments]
+    for name, part, arrays in (
+        ("inputs.npz", "argument", inputs),
+        ("outputs.npz", "output", outputs),
+        ("golden.npz", "output", golden),
+    ):
+        context.keep(name, npz({f"{part}_{i}": array for i, array in enumerate(arrays)}))
 
 
 def _load(cell: Cell, context: Context, stage: Stage) -> Loaded:
@@ -156,15 +172,8 @@ def _reference(cell: Cell, context: Context, loaded: Loaded) -> Reference:
 def _execute(
     kernel: Kernel, exported: Exported, loaded: Loaded, golden: Sequence[Array]
 ) -> list[Array]:
-    if len(exported.results) != len(golden):
-        raise CompilerFault(
-            f"the program has {len(exported.results)} outputs, its golden {len(golden)}"
-        )
     arguments = parameters_and_inputs(loaded)
-    outputs = [
-        poison(_concrete(port, array), port.element)
-        for port, array in zip(exported.results, golden, strict=True)
-    ]
+    outputs = [poison(shape, element) for element, shape in _results(exported, golden)]
     call(kernel, [*arguments, *outputs])
     for position, (given, (_, original)) in enumerate(
         zip(arguments, loaded.arguments, strict=True)
@@ -172,6 +181,20 @@ def _execute(
         if given.tobytes() != original.tobytes():
             raise CompilerFault(f"the compiled code overwrote its argument {position}")
     return outputs
+
+
+def _results(
+    exported: Exported, golden: Sequence[Array]
+) -> list[tuple[ElementType, tuple[int, ...]]]:
+    """Element type and shape of each output."""
+    if len(exported.results) != len(golden):
+        raise CompilerFault(
+            f"the program has {len(exported.results)} outputs, its golden {len(golden)}"
+        )
+    return [
+        (port.element, _concrete(port, array))
+        for port, array in zip(exported.results, golden, strict=True)
+    ]
 
 
 def _concrete(port: Port, golden: Array) -> tuple[int, ...]:

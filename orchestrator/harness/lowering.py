@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 
-from orchestrator.harness.blame import CompilerFault
+from orchestrator.harness.blame import CompilerFault, MachineFault
 from orchestrator.harness.toolchains.base import Toolchain, operations
+from orchestrator.harness.tools import tool
 from orchestrator.job import Contract, RecipeRun, Step
 
 
@@ -18,7 +24,37 @@ def lower(toolchain: Toolchain, recipe: RecipeRun, before: str) -> str:
         raise CompilerFault(f"{recipe.name} changed nothing (it says it must change the IR)")
     if left := _present(recipe.contract.absent, after):
         raise CompilerFault(f"{recipe.name} left {left} behind (its contract: gone)")
+    if missing := [name for name in recipe.contract.present if not _present([name], after)]:
+        raise CompilerFault(f"{recipe.name} left no {missing[0]} (its contract: there)")
+    if recipe.check:
+        file_check(recipe, after)
     return after
+
+
+def file_check(recipe: RecipeRun, ir: str) -> None:
+    """Holds the IR that a recipe left against its FileCheck directives.
+
+    Raises:
+        CompilerFault: it does not match; tells the directive.
+        MachineFault: this stack has no FileCheck.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        directives = Path(folder, f"{recipe.name}.check")
+        directives.write_text(recipe.check)
+        argv = [str(tool("FileCheck")), str(directives), "--input-file=-", "--dump-input=never"]
+        try:
+            done = subprocess.run(argv, input=ir, capture_output=True, text=True, check=False)
+        except OSError as error:
+            raise MachineFault(f"{argv[0]} could not be run: {error}") from error
+    if done.returncode == 0:
+        return
+    print(done.stderr, file=sys.stderr)  # the cell's last words
+    said = [line for line in done.stderr.splitlines() if line.strip()]
+    place = re.sub(r"^\S*/", "", said[0]) if said else f"exit code {done.returncode}"
+    directive = f"; {said[1].strip()}" if len(said) > 1 else ""
+    raise CompilerFault(
+        f"{recipe.name}: what it left is not what its check expects: {place}{directive}"
+    )
 
 
 def merged(steps: Sequence[Step]) -> list[Step]:

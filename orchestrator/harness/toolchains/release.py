@@ -65,15 +65,21 @@ class ReleaseToolchain:
         Neither a C compiler nor its libraries are needed: what the code calls (libm, malloc) is
         found in the process that loads it.
         """
-        llvm_ir = _run([str(self._tool("mlir-translate")), "--mlir-to-llvmir"], ir)
-        source, target = scratch / "module.ll", scratch / "module.so"
-        source.write_text(llvm_ir)
-        flags = ["-O3", "-march=native", "-fPIC", "-shared", "-nostdlib", "-Wno-override-module"]
-        linker = f"--ld-path={self._tool('ld.lld')}"
-        inputs = [str(source), str(_RUNTIME)]
-        _run([str(self._tool("clang")), *flags, linker, *inputs, "-o", str(target)])
+        target = self.link(ir, (_RUNTIME,), scratch / "module.so", ("-march=native",))
         ctypes.CDLL("libm.so.6", mode=ctypes.RTLD_GLOBAL)
         return SharedObject(library=_load(target), symbol=f"_mlir_ciface_{entry}")
+
+    def link(
+        self, ir: str, sources: Sequence[Path], target: Path, flags: Sequence[str] = ()
+    ) -> Path:
+        """A shared object of a module in the LLVM dialect and of C sources; returns `target`."""
+        llvm_ir = _run([str(self._tool("mlir-translate")), "--mlir-to-llvmir"], ir)
+        source = target.with_suffix(".ll")
+        source.write_text(llvm_ir)
+        argv = [str(self._tool("clang")), "-O3", "-fPIC", "-shared", "-nostdlib", *flags]
+        argv += ["-Wno-override-module", f"--ld-path={self._tool('ld.lld')}"]
+        _run([*argv, str(source), *map(str, sources), "-o", str(target)])
+        return target
 
     def _tool(self, name: str) -> Path:
         return self.prefix / "bin" / name
