@@ -6,6 +6,7 @@ import os
 import platform
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 _ARCHES = {"amd64": "x86_64", "arm64": "aarch64"}
 _ARM_IMPLEMENTERS = {
@@ -19,6 +20,25 @@ _ARM_IMPLEMENTERS = {
     "0x61": "Apple",
     "0xc0": "Ampere",
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gpu:
+    """A GPU of this machine."""
+
+    vendor: Literal["nvidia", "amd", "intel"]
+    name: str
+    chip: str = ""
+    """`sm_90`, `gfx942`; empty when unknown."""
+    driver_version: str = ""
+    firmware: str = ""
+    memory_bytes: int = 0
+    pci: str = ""
+    """`0000:65:00.0`; empty when unknown."""
+    nodes: tuple[str, ...] = ()
+    """Device nodes that a process needs to use it."""
+    problem: str = ""
+    """Why it cannot be used, and what to do; empty when it can."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +57,7 @@ class Host:
     memory_bytes: int
     """All of the machine's; 0 when unknown."""
     kernel: str
+    gpus: tuple[Gpu, ...] = ()
 
 
 def parse(*, arch: str, kernel: str, cpus: int, cpuinfo: str, meminfo: str) -> Host:

@@ -70,13 +70,17 @@ Driver = Literal["cuda", "hip", "opencl", "vulkan"]
 """What binds kernels to a GPU at run time; the sources are in `harness/gpu/shim/`."""
 
 
+SPIRV = "spirv"
+"""The chip of drivers that compile for whatever device they find."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Target:
     """One kind of GPU that a cell's kernels are made for."""
 
     driver: Driver
     chip: str
-    """`sm_90`, `gfx942`; `spirv` where the driver compiles for whatever device it finds."""
+    """`sm_90`, `gfx942`, `spirv`; `spir` is SPIR 1.2, for OpenCL drivers without SPIR-V."""
     kernels: tuple[RecipeRun, ...] = ()
     """From `gpu.module` to what `gpu-module-to-binary` takes."""
     host: tuple[RecipeRun, ...] = ()

@@ -12,11 +12,12 @@ from typing import Literal
 
 from orchestrator.config.cells import CellKey, cell_keys, variants_of
 from orchestrator.config.load import Config
-from orchestrator.config.models import Pool, WorkloadOptions
+from orchestrator.config.models import GpuPool, Pool, WorkloadOptions
+from orchestrator.config.recipes import expand_target
 from orchestrator.config.suggest import listing, nearest, unknown
 from orchestrator.errors import UsageError
 from orchestrator.host import Host
-from orchestrator.job import Cell, Constant, Golden, Job, Keep, Tolerance, Workload
+from orchestrator.job import SPIRV, Cell, Constant, Golden, Job, Keep, Target, Tolerance, Workload
 
 _NO_OPTIONS = WorkloadOptions()
 
@@ -227,6 +228,8 @@ class _Planner:
             name: _why_not(name, pool, host) for name, pool in config.matrix.pools.items()
         }
         self._registered: dict[str, Workload] = {}
+        self._host = host
+        self._made: dict[tuple[str, str], tuple[Target, ...]] = {}
 
     def reason(self, pool: str) -> str:
         """Why the host does not serve a pool; empty when it does."""
@@ -261,6 +264,8 @@ class _Planner:
                 ingress=recipe.ingress.frontend,
                 ingress_options=recipe.ingress.options,
                 recipes=self._config.runs[pipeline.recipe],
+                targets=self._targets(pipeline.recipe, key.pool),
+                execute=self._executes(key.pool),
                 golden=self._golden(key) if golden else None,
                 tolerance=self._tolerance(cell_id),
                 timeout_s=options.timeout or pipeline.timeout or matrix.defaults.timeout,
@@ -271,6 +276,22 @@ class _Planner:
             runnable=not reason,
             reason=reason,
         )
+
+    def _executes(self, name: str) -> bool:
+        gpu = self._config.matrix.pools[name].gpu
+        return gpu is None or gpu.device != "none"
+
+    def _targets(self, recipe: str, name: str) -> tuple[Target, ...]:
+        """What kernels are made for on a pool; empty on CPUs."""
+        if (recipe, name) not in self._made:
+            config, gpu = self._config, self._config.matrix.pools[name].gpu
+            self._made[recipe, name] = () if gpu is None else tuple(
+                expand_target(
+                    config.pipelines[recipe], gpu.driver, chip, config.definitions, config.libraries
+                )
+                for chip in _chips(gpu, self._host)
+            )
+        return self._made[recipe, name]
 
     def _options(self, workload: str) -> WorkloadOptions:
         return self._config.matrix.workloads.get(workload, _NO_OPTIONS)
@@ -296,12 +317,35 @@ class _Planner:
         return {**self._table, **layers} if layers else self._table
 
 
+def _chips(gpu: GpuPool, host: Host) -> tuple[str, ...]:
+    """What to make code for: as the pool says, else the chip that is there."""
+    if gpu.chips is not None:
+        return gpu.chips
+    if gpu.driver in ("opencl", "vulkan"):
+        return (SPIRV,)
+    return tuple(g.chip for g in host.gpus if g.vendor == gpu.device)[:1]
+
+
 def _why_not(name: str, pool: Pool, host: Host) -> str:
-    if pool.arch == host.arch and pool.cpu_vendor in (None, host.cpu_vendor):
-        return ""
-    wanted = " ".join(filter(None, [_vendor(pool.cpu_vendor or ""), pool.arch]))
+    if pool.arch in (None, host.arch) and pool.cpu_vendor in (None, host.cpu_vendor):
+        return _no_gpu(pool.gpu, host) if pool.gpu else ""
+    wanted = " ".join(filter(None, [_vendor(pool.cpu_vendor or ""), pool.arch or ""]))
     here = " ".join(filter(None, [_vendor(host.cpu_vendor), host.arch]))
     return f"pool {name} is {wanted}; this machine is {here} ({host.cpu_model})"
+
+
+def _no_gpu(gpu: GpuPool, host: Host) -> str:
+    """Why the host has no device of a pool; empty when it has."""
+    if gpu.device in ("none", "software"):
+        return ""
+    vendor = _GPU_VENDORS[gpu.device]
+    there = [g for g in host.gpus if g.vendor == gpu.device]
+    if any(not g.problem for g in there):
+        return ""
+    return there[0].problem if there else f"no {vendor} GPU here"
+
+
+_GPU_VENDORS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
 
 
 def _vendor(name: str) -> str:

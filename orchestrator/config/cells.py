@@ -45,6 +45,18 @@ def variants_of(pipeline: Pipeline, workload: str) -> tuple[str, ...]:
     )
 
 
+def pools_of(pipeline: Pipeline, workload: str, variant: str) -> tuple[str, ...]:
+    """The pools on which a pipeline runs a workload in a variant, in the pipeline's order."""
+    runs = [
+        run for run in pipeline.runs if variant in run.variants and any(selected(run, [workload]))
+    ]
+    return tuple(
+        pool
+        for pool in dict.fromkeys(pipeline.pools)
+        if any(not run.pools or pool in run.pools for run in runs)
+    )
+
+
 def cell_keys(matrix: Matrix, workloads: Iterable[str]) -> Iterator[CellKey]:
     """Every cell once: pipelines as in the matrix, workloads by name, variants, pools.
 
@@ -54,7 +66,7 @@ def cell_keys(matrix: Matrix, workloads: Iterable[str]) -> Iterator[CellKey]:
     for pipeline_name, pipeline in matrix.pipelines.items():
         for workload in names:
             for variant in variants_of(pipeline, workload):
-                for pool in dict.fromkeys(pipeline.pools):
+                for pool in pools_of(pipeline, workload, variant):
                     yield CellKey(
                         pipeline=pipeline_name, workload=workload, variant=variant, pool=pool
                     )

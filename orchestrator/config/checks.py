@@ -127,9 +127,31 @@ def _pipeline(definitions: Definitions, name: str, pipeline: Pipeline) -> Iterat
         elif pipeline.tier == "core" and _tier(definitions, kind, value) == "peripheral":
             message = f"a core pipeline cannot depend on the peripheral {kind} `{value}`"
             yield source.problem(place, message)
+        elif kind == "pool" and (wrong := _no_egress(definitions, pipeline, value)):
+            yield source.problem(place, wrong)
     for i, selection in enumerate(pipeline.runs):
         yield from _selection(definitions, (*path, "runs", i), selection)
+        for j, pool in enumerate(selection.pools):
+            if pool not in pipeline.pools:
+                message = f"the pipeline has {unknown('pool', pool, pipeline.pools)}"
+                yield source.problem((*path, "runs", i, "pools", j), message)
         yield from _conventions(definitions, pipeline, (*path, "runs", i), selection)
+
+
+def _no_egress(definitions: Definitions, pipeline: Pipeline, name: str) -> str:
+    """Why a pipeline's recipe makes no code for a pool; empty when it does."""
+    matrix, definition = definitions.matrix.value, definitions.pipelines.get(pipeline.recipe)
+    assert matrix is not None
+    pool, recipe = matrix.pools.get(name), definition.value if definition else None
+    if pool is None or recipe is None or not recipe.steps:
+        return ""  # told elsewhere, or a frontend that compiles by itself
+    if pool.gpu is None:
+        wrong = f"recipe `{pipeline.recipe}` makes GPU code, and `{name}` is a pool of CPUs"
+        return wrong if recipe.egress else ""
+    if pool.gpu.driver in recipe.egress:
+        return ""
+    known = listing(recipe.egress) or "none: it makes code for CPUs"
+    return f"recipe `{pipeline.recipe}` has no egress `{pool.gpu.driver}` for it. It has: {known}"
 
 
 def _tier(definitions: Definitions, kind: str, name: str) -> str | None:

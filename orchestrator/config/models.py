@@ -63,14 +63,28 @@ class Model(BaseModel):
 # --- matrix.yaml ------------------------------------------------------------------------------
 
 
+class GpuPool(Model):
+    """What a pool of GPUs is driven by, and whether there is a device at all."""
+
+    driver: Driver
+    device: Literal["nvidia", "amd", "intel", "software", "none"]
+    """Whose devices; `software`: one that the stack brings, for any CPU; `none`: code is made and
+    checked for `chips`, on any machine, and not executed."""
+    chips: Annotated[tuple[Text, ...], Field(min_length=1)] | None = None
+    """Such as `sm_90`; none: the chip of the device that is there."""
+
+
 class Pool(Model):
     """A class of interchangeable hardware."""
 
     tier: Tier
     about: str
-    arch: Literal["x86_64", "aarch64"]
+    arch: Literal["x86_64", "aarch64"] | None = None
+    """None: any."""
     cpu_vendor: str | None = None
     """As `/proc/cpuinfo` names it; none: any vendor of that architecture."""
+    gpu: GpuPool | None = None
+    """None: cells execute on the CPU."""
 
 
 class Stack(Model):
@@ -87,6 +101,8 @@ class Selection(Model):
     """Names or globs over `recipes/workloads/`."""
     without: tuple[str, ...] = ()
     variants: Annotated[tuple[Name, ...], Field(min_length=1)] = ("f32",)
+    pools: tuple[Name, ...] = ()
+    """Of the pipeline's pools; none: all."""
 
 
 class Pipeline(Model):

@@ -70,6 +70,7 @@ KEPT: dict[str, dict[str, Any]] = {
     "gone": {"absent": ("linalg",)},
     "a dialect's name is no prefix": {"forbids": ("lin", "func.ret"), "absent": ("sc",)},
     "changed": {"must_change": True},
+    "both there": {"present": ("scf.for", "func")},
 }
 
 
@@ -114,6 +115,12 @@ BROKEN: dict[str, tuple[str, str, dict[str, Any], str]] = {
             "focus left arith.op0 (1), arith.op1 (1), arith.op2 (1), arith.op3 (1) and 2 more "
             "behind (its contract: gone)"
         ),
+    ),
+    "one of two is not there": (
+        LINALG,
+        LOOPS,
+        {"present": ("func", "gpu.launch", "gpu.func")},
+        "focus left no gpu.launch (its contract: there)",
     ),
     "unchanged": (
         LINALG,
