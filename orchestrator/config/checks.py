@@ -216,6 +216,7 @@ def _expectations(
     definitions: Definitions, matrix: Matrix, today: dt.date | None
 ) -> Iterator[Problem]:
     source = definitions.matrix.source
+    expected: dict[str, str] = {}
     for i, expectation in enumerate(matrix.expectations):
         path: Path = ("expectations", i)
         try:
@@ -228,8 +229,14 @@ def _expectations(
         keys = _matching(definitions, expectation.cells)
         if not keys:
             yield source.problem((*path, "cells"), _no_cell(definitions, expectation.cells))
-        else:
-            yield from _phase(definitions, matrix, (*path, "phase"), expectation, keys)
+            continue
+        yield from _phase(definitions, matrix, (*path, "phase"), expectation, keys)
+        twice = [(key.id, expected[key.id]) for key in keys if key.id in expected]
+        if twice:
+            cell, other = twice[0]
+            message = f"{cell} is expected to fail by `{other}` already: a cell fails in one way"
+            yield source.problem((*path, "cells"), message)
+        expected |= {key.id: expectation.cells for key in keys}
 
 
 def _phase(

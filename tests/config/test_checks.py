@@ -245,3 +245,21 @@ def test_a_workload_in_another_frontends_convention(tree: Tree) -> None:
         "pipelines.torch_cpu.runs[0].workloads: `odd` defines `model`; "
         "the frontend torch_mlir takes `Model`"
     )
+
+
+def test_a_cell_is_expected_to_fail_in_one_way(tree: Tree) -> None:
+    again = """\
+  - cells: torch_cpu.*.f16@amd-cpu
+    phase: codegen
+    match: other
+    reason: another
+    issue: tracked elsewhere
+    expires: 2027-01-31
+"""
+    text = (tree.root / "matrix.yaml").read_text()
+    tree.write("matrix.yaml", text + again)
+    (told,) = tree.problems()
+    assert told.endswith(
+        "expectations[1].cells: torch_cpu.mlp.f16@amd-cpu is expected to fail by "
+        "`torch_cpu.mlp.f16@*` already: a cell fails in one way"
+    )

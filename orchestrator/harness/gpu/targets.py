@@ -10,11 +10,15 @@ from orchestrator.harness.blame import CompilerFault, MachineFault
 from orchestrator.harness.context import Stage
 from orchestrator.harness.gpu import chips, ir
 from orchestrator.harness.gpu.assemble import Assembled, assemble
-from orchestrator.harness.gpu.runtime import shim_flags, shim_source
+from orchestrator.harness.gpu.runtime import shim_source
 from orchestrator.harness.stages import Lowering
 from orchestrator.harness.toolchains.release import ReleaseToolchain
 from orchestrator.harness.tools import toolkit
 from orchestrator.job import KernelFacts, Step, Target
+
+
+# the shim's own mgpu* win over those of any other library in the process
+_SHIM_FLAGS = ("-std=c17", "-ffreestanding", "-fvisibility=hidden", "-Wl,-Bsymbolic")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +81,7 @@ def _build(target: Target, module: str, stage: Stage) -> Built:
     module = lowering.through(target.host, module)
     stage.enter("codegen", "fail")
     library = toolchain.link(
-        module, (shim_source(target.driver),), scratch / "host.so", shim_flags()
+        module, (shim_source(target.driver),), scratch / "host.so", _SHIM_FLAGS
     )
     files = {name: data for part in parts for name, data in part.files.items()}
     for name, data in files.items():
