@@ -7,6 +7,7 @@ standard library. Files that a job names (workloads, goldens) are relative to th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -164,6 +165,8 @@ class Job:
     workers: int = 1
     """Cells that run at the same time."""
     toolchain: Literal["auto", "release", "bindings"] = "auto"
+    device: Literal["", "nvidia", "amd", "intel"] = ""
+    """Whose GPUs the container is given; empty: none."""
     mode: Literal["run", "record"] = "run"
     """`record`: no lowering; the framework's outputs come back as artifact `golden.npz`."""
     schema: int = JOB_SCHEMA
@@ -211,6 +214,15 @@ class StageBegan:
     cell: str
     stage: str
     event: Literal["stage"] = "stage"
+
+
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9_.@+-]*(/[A-Za-z0-9_+-][A-Za-z0-9_.@+-]*)*")
+_MAX_PATH = 200
+
+
+def is_plain_path(name: str) -> bool:
+    """Whether it is a relative path that leads nowhere else; no part may begin with a dot."""
+    return len(name) <= _MAX_PATH and _PLAIN_PATH.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -293,6 +305,8 @@ class Outcome:
     """The GPU that executed: driver, driver_version, device, chip, …; empty for CPUs."""
     golden: str = ""
     """`recorded`, or `computed` in this run from the framework."""
+    kernel_ns: tuple[int, ...] = ()
+    """Nanoseconds that the kernels took on the device, for each time the program was called."""
     inputs_sha256: str = ""
     peak_memory_bytes: int = 0
     last_words: str = ""

@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from orchestrator.backends.follow import Clock
+from orchestrator.backends.clock import Clock
 from orchestrator.engines.base import Availability, Environment, Exit, Isolation, Progress
 from orchestrator.errors import InfrastructureError
+from orchestrator.health.evidence import Evidence, Vendor
+from orchestrator.health.look import Look
+from orchestrator.health.smi import Gauge
 from orchestrator.job import (
     Artifact,
     Done,
@@ -66,7 +69,67 @@ class FakeTime:
         return Clock(
             monotonic=lambda: self.seconds,
             now=lambda: self.start + dt.timedelta(seconds=self.seconds - 1000.0),
+            sleep=self.advance,
         )
+
+
+class FakeGpus:
+    """GPUs that are well, until a test says something else; gives their monitors."""
+
+    def __init__(self, time: FakeTime) -> None:
+        """Nothing has been seen."""
+        self.time = time
+        self.log: list[Evidence] = []
+        self.busy: int | None = None
+        self.answered: bool | None = True
+        self.opened: list[Vendor] = []
+        self.open = 0
+
+    def __call__(self, vendor: Vendor) -> FakeMonitor:
+        """A monitor from now on."""
+        self.opened.append(vendor)
+        self.open += 1
+        return FakeMonitor(self)
+
+    def say(self, *evidence: Evidence) -> None:
+        """Something happens at this moment."""
+        self.log += evidence
+
+
+class FakeMonitor:
+    """Looks every five seconds, at once when it has to."""
+
+    def __init__(self, gpus: FakeGpus) -> None:
+        """What happened before is not seen."""
+        self._gpus = gpus
+        self._seen = len(gpus.log)
+        self._looked: float | None = None
+
+    def poll(self, *, thorough: bool = False) -> tuple[Look, ...]:
+        """See `Monitor`."""
+        now = self._gpus.time.seconds
+        if not thorough and self._looked is not None and now < self._looked + 5.0:
+            return ()
+        return self.wait(0.0)
+
+    def wait(self, limit_s: float) -> tuple[Look, ...]:
+        """See `Monitor`."""
+        now = self._looked = self._gpus.time.seconds
+        fresh = tuple(self._gpus.log[self._seen :])
+        self._seen = len(self._gpus.log)
+        busy = self._gpus.busy
+        look = Look(
+            began=now,
+            ended=now,
+            evidence=fresh,
+            gauges=() if busy is None else (Gauge(gpu="0000:65:00.0", busy=busy),),
+            answered=self._gpus.answered,
+        )
+        return (look,)
+
+    def close(self) -> None:
+        """See `Monitor`."""
+        self._gpus.open -= 1
 
 
 @dataclass(frozen=True)

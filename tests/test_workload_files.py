@@ -9,13 +9,18 @@ import pytest
 
 FOLDER = Path(__file__).parents[1] / "recipes" / "workloads"
 FILES = sorted(FOLDER.glob("*.py"))
-IMPORTABLE = {"torch": {"torch", "math"}, "jax": {"jax", "numpy", "math"}}
+IMPORTABLE = {
+    "torch": {"torch", "math"},
+    "jax": {"jax", "numpy", "math"},
+    "triton": {"triton", "torch", "numpy", "math"},
+}
 
 each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 
 
 def frontend(path: Path) -> str:
-    return "jax" if path.stem.startswith("jax_") else "torch"
+    prefix = path.stem.partition("_")[0]
+    return prefix if prefix in IMPORTABLE else "torch"
 
 
 def parse(path: Path) -> ast.Module:
@@ -53,6 +58,7 @@ def test_enough_workloads_for_each_frontend() -> None:
     kinds = [frontend(path) for path in FILES]
     assert kinds.count("torch") >= 34
     assert kinds.count("jax") >= 8
+    assert kinds.count("triton") >= 5
 
 
 @each_file
@@ -69,6 +75,7 @@ def test_defines_what_the_harness_calls(path: Path) -> None:
     expected = {
         "torch": {"Model", "get_inputs", "get_init_inputs"},
         "jax": {"model", "get_inputs"},
+        "triton": {"launch", "get_inputs", "reference"},
     }
     assert expected[frontend(path)] <= defined(parse(path))
 

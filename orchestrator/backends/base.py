@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from orchestrator.engines.base import Environment, Isolation
+from orchestrator.health.evidence import Evidence
 from orchestrator.job import Artifact, Cell, Hello, Job, Outcome
 
 
@@ -30,6 +31,10 @@ class Attempt:
     """None: the harness never answered."""
     isolation: Isolation | None
     argv: tuple[str, ...]
+    gpu: Mapping[str, str] = field(default_factory=dict)
+    """Facts of the GPUs that its job was given; see `health.facts`."""
+    evidence: tuple[Evidence, ...] = ()
+    """What was seen of them from outside."""
 
 
 class Observer(Protocol):

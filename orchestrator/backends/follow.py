@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from orchestrator.backends.clock import Clock
+from orchestrator.backends.device import DeviceWatch
 from orchestrator.backends.watch import Ending, Limits, Watch
 from orchestrator.engines.base import Exit, Session
 from orchestrator.errors import InfrastructureError
+from orchestrator.health.evidence import Evidence
+from orchestrator.health.judge import SEEN, doubtful
 from orchestrator.job import Artifact, Done, Event, Hello, Job, Outcome, StageBegan, Started
 
 TICK_S = 1.0
-
-
-def _utc_now() -> dt.datetime:
-    return dt.datetime.now(dt.UTC)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Clock:
-    """Time, so that tests can make it pass."""
-
-    monotonic: Callable[[], float] = time.monotonic
-    """Seconds, for durations and deadlines."""
-    now: Callable[[], dt.datetime] = _utc_now
-    """Wall time, for records."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +27,8 @@ class Ended:
     outcome: Outcome
     started: dt.datetime
     seconds: float
+    evidence: tuple[Evidence, ...] = ()
+    """What was seen of its GPU from outside."""
 
 
 class Listener(Protocol):
@@ -66,14 +57,21 @@ class Follower:
     """One job in one session, which is open and stays open."""
 
     def __init__(
-        self, job: Job, session: Session, listener: Listener, limits: Limits, clock: Clock
+        self,
+        job: Job,
+        session: Session,
+        listener: Listener,
+        limits: Limits,
+        clock: Clock,
+        device: DeviceWatch | None = None,
     ) -> None:
-        """Starts to count time at once."""
+        """Starts to count time at once. `device` watches the job's GPUs, if it has any."""
         self._job = job
         self._session = session
         self._listener = listener
         self._limits = limits
         self._clock = clock
+        self._device = device
         self._start = clock.monotonic()
         self._wall_start = clock.now()
         self._wall: dict[str, dt.datetime] = {}
@@ -91,25 +89,49 @@ class Follower:
             now = self._clock.monotonic()
             if event is not None:
                 self._take(event, now)
+            self._look_at_device(now)
             if killed is None and (self._listener.enough() or self._watch.trouble(now)):
                 self._session.kill()
                 killed = now
             if killed is not None and now > killed + self._limits.drain_s:
                 break
+        if self._device is not None:
+            for verdict in self._device.settle():
+                self._ended(verdict.cell, verdict.outcome, verdict.ended, verdict.evidence)
         ending = self._watch.ending(self._exit())
         if not self._listener.enough():
+            now = self._clock.monotonic()
             for cell, outcome in ending.missed.items():
-                self._ended(cell, outcome)
+                seen = self._device.evidence(cell) if self._device is not None else ()
+                self._ended(cell, outcome, now, seen)
         return ending
 
-    def _ended(self, cell: str, outcome: Outcome) -> None:
-        now = self._clock.monotonic()
+    def _look_at_device(self, now: float) -> None:
+        if self._device is None:
+            return
+        self._device.poll(now)
+        if self._device.fault is not None:
+            self._watch.blame(f"{SEEN}: {self._device.fault.text}")
+        for verdict in self._device.ripe(now):
+            self._ended(verdict.cell, verdict.outcome, verdict.ended, verdict.evidence)
+
+    def _done(self, cell: str, outcome: Outcome, now: float) -> None:
+        """A cell says how it ended; what its GPU may have had a part in is looked at first."""
+        if self._device is None or not self._device.hold(cell, outcome, now):
+            self._ended(cell, outcome, now)
+        elif doubtful(outcome):
+            self._watch.give_up(cell)
+
+    def _ended(
+        self, cell: str, outcome: Outcome, now: float, evidence: tuple[Evidence, ...] = ()
+    ) -> None:
         self._listener.ended(
             Ended(
                 cell=cell,
                 outcome=outcome,
                 started=self._wall.get(cell, self._wall_start),
                 seconds=now - self._watch.since(cell, self._start),
+                evidence=evidence,
             )
         )
 
@@ -144,9 +166,11 @@ class Follower:
                 self._listener.began(cell, "")
             case StageBegan(cell=cell, stage=stage):
                 self._listener.began(cell, stage)
+                if self._device is not None:
+                    self._device.began(cell, stage, now)
             case Artifact():
                 self._listener.artifact(event)
             case Done(cell=cell, outcome=outcome):
-                self._ended(cell, outcome)
+                self._done(cell, outcome, now)
             case _:
                 pass

@@ -26,6 +26,7 @@ HARNESS_PARTS = (
     "records.py",
     "job.py",
     "host.py",
+    "text.py",
     "harness",
     "compare",
 )

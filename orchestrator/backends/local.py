@@ -16,10 +16,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from orchestrator.backends.base import Attempt, Observer
-from orchestrator.backends.follow import Clock, Ended, Follower
+from orchestrator.backends.clock import Clock
+from orchestrator.backends.device import DeviceWatch
+from orchestrator.backends.follow import Ended, Follower
+from orchestrator.backends.recovery import Monitors, Recovery
 from orchestrator.backends.watch import Ending, Limits
 from orchestrator.engines.base import Engine, Environment, Session
 from orchestrator.errors import DefinitionError, InfrastructureError
+from orchestrator.health.evidence import Vendor
+from orchestrator.health.facts import facts
+from orchestrator.health.monitor import Monitor, open_monitor
+from orchestrator.host import Gpu
 from orchestrator.job import Artifact, Cell, Hello, Job, Outcome
 
 Placer = Callable[[Job], tuple[Job, Path]]
@@ -62,13 +69,20 @@ class LocalBackend:
         attempts: Mapping[str, int] | None = None,
         limits: Limits | None = None,
         clock: Clock | None = None,
+        gpus: Sequence[Gpu] = (),
+        monitors: Monitors | None = None,
     ) -> None:
-        """Takes an engine, and what writes job folders; `attempts` lie behind in a resumed run."""
+        """Takes an engine, and what writes job folders; `attempts` lie behind in a resumed run.
+
+        `gpus` are this machine's; `monitors` opens what watches them.
+        """
         self._engine = engine
         self._place = place
         self._tally = Tally(attempts or {}, retries)
         self._limits = limits or Limits()
         self._clock = clock or Clock()
+        self._gpus = gpus
+        self._monitors = monitors or self._open_monitor
 
     def execute(self, jobs: Sequence[Job], observer: Observer) -> None:
         """See `Backend.execute`. KeyboardInterrupt passes through; nothing is left running."""
@@ -76,13 +90,17 @@ class LocalBackend:
             stack: self._prepare(stack, jobs, observer)
             for stack in dict.fromkeys(job.stack for job in jobs)
         }
+        recovery = Recovery(self._monitors, self._clock, observer.note)
         numbers = itertools.count(1)
         queue = collections.deque((job, job.id) for job in jobs)
         while queue and not observer.enough():
             job, first_id = queue.popleft()
             if (environment := environments[job.stack]) is None:
                 continue
-            for cells in filter(None, self._run(job, environment, observer)):
+            if job.device and (why := recovery.refusal(job.device)):
+                self._refuse(job, environment, observer, why)
+                continue
+            for cells in filter(None, self._run(job, environment, observer, recovery)):
                 # a new job, so that its folder and its container have names of their own
                 again = dataclasses.replace(job, id=f"{first_id}.r{next(numbers)}", cells=cells)
                 queue.append((again, first_id))
@@ -102,18 +120,43 @@ class LocalBackend:
             return environment
         seconds = self._clock.monotonic() - began
         for job in (job for job in jobs if job.stack == stack):
-            listener = _JobListener(job, None, self._tally, observer)
+            listener = self._listener(job, None, observer)
             listener.report_all(outcome, started=started, seconds=seconds, retry=False)
         return None
 
+    def _refuse(self, job: Job, environment: Environment, observer: Observer, why: str) -> None:
+        """Ends every cell of a job that has no device to run on."""
+        outcome = Outcome(status="miss", phase="build", message=f"never started: {why}")
+        listener = self._listener(job, environment, observer)
+        listener.report_all(outcome, started=self._clock.now(), retry=False)
+
+    def _listener(
+        self, job: Job, environment: Environment | None, observer: Observer
+    ) -> _JobListener:
+        gpu = facts(self._gpus, job.device)
+        return _JobListener(job, environment, self._tally, observer, gpu)
+
+    def _open_monitor(self, vendor: Vendor) -> Monitor:
+        return open_monitor(vendor, self._clock.monotonic)
+
+    def _watch_device(
+        self, job: Job, stack: contextlib.ExitStack, observer: Observer
+    ) -> DeviceWatch | None:
+        if not job.device:
+            return None
+        device = DeviceWatch(self._monitors(job.device), self._clock, observer.note)
+        stack.callback(device.close)
+        return device
+
     def _run(
-        self, job: Job, environment: Environment, observer: Observer
+        self, job: Job, environment: Environment, observer: Observer, recovery: Recovery
     ) -> tuple[tuple[Cell, ...], ...]:
         """Runs one job; the groups of cells that should follow as jobs of their own."""
         job, folder = self._place(job)
-        listener = _JobListener(job, environment, self._tally, observer)
+        listener = self._listener(job, environment, observer)
         started = self._clock.now()
         with contextlib.ExitStack() as stack:
+            device = self._watch_device(job, stack, observer)
             try:
                 session = stack.enter_context(self._engine.start(job, folder, environment))
             except InfrastructureError as error:
@@ -122,7 +165,10 @@ class LocalBackend:
                 )
                 return (tuple(c for c in job.cells if c.id in listener.retry),)
             listener.session = session
-            ending = Follower(job, session, listener, self._limits, self._clock).follow()
+            follower = Follower(job, session, listener, self._limits, self._clock, device)
+            ending = follower.follow()
+            if job.device and device is not None:
+                recovery.report(job.device, device.fault, device.doubt)
         return () if observer.enough() else _regroup(job, listener.retry, ending)
 
 
@@ -137,9 +183,15 @@ class _JobListener:
     """Turns what happens in one job into attempts."""
 
     def __init__(
-        self, job: Job, environment: Environment | None, tally: Tally, observer: Observer
+        self,
+        job: Job,
+        environment: Environment | None,
+        tally: Tally,
+        observer: Observer,
+        gpu: Mapping[str, str],
     ) -> None:
         self._job = job
+        self._gpu = gpu
         self._cells = {cell.id: cell for cell in job.cells}
         self._environment = environment
         self._tally = tally
@@ -194,6 +246,8 @@ class _JobListener:
             hello=self._hello,
             isolation=self.session.isolation if self.session else None,
             argv=self.session.argv if self.session else (),
+            gpu=self._gpu,
+            evidence=ended.evidence,
         )
         self._tally.close(ended.cell)
         self._observer.attempted(attempt)

@@ -15,7 +15,7 @@ from orchestrator.job import Artifact, Hello, Job
 from orchestrator.plan import PlannedCell
 from orchestrator.results import verdict
 from orchestrator.results.artifacts import ArtifactError, Budget
-from orchestrator.results.fingerprint import fingerprint
+from orchestrator.results.fingerprint import fingerprint, parts
 from orchestrator.results.schema import Result, RunInfo, Span
 from orchestrator.results.store import Run, utc
 
@@ -143,7 +143,7 @@ class Recorder:
         judged = verdict.judge(outcome, attempt.cell.id, self._expectations, self._today)
         hello = attempt.hello
         versions: Mapping[str, str] = hello.versions if hello else {}
-        hardware: Mapping[str, str | int] = hello.hardware if hello else {}
+        hardware = {**(hello.hardware if hello else {}), **attempt.gpu}
         toolchain = hello.toolchain if hello else ""
         environment = attempt.environment.digest if attempt.environment else ""
         return Result(
@@ -157,6 +157,9 @@ class Recorder:
             notes=judged.notes,
             stages=outcome.stages,
             errors=outcome.errors,
+            kernels=outcome.kernels,
+            device=outcome.device,
+            evidence=attempt.evidence,
             golden=outcome.golden,
             last_words=outcome.last_words,
             dropped_bytes=outcome.dropped_bytes,
@@ -181,5 +184,6 @@ class Recorder:
                 hardware=hardware,
                 harness_sha256=harness_sha256(),
             ),
+            parts=parts(attempt.cell, harness_sha256()),
             reproduce=self._reproduce(planned),
         )

@@ -44,7 +44,6 @@ class Trouble:
 
     message: str
     cells: tuple[str, ...]
-    """Empty: all that have not ended."""
 
 
 @dataclass(kw_only=True)
@@ -60,7 +59,8 @@ class Ending:
     missed: dict[str, Outcome]
     """Their attempt counts."""
     suspects: frozenset[str]
-    """Those of `missed` that ran at that moment: one of them may have been the cause."""
+    """Cells of which one may have been the cause: those of `missed` that ran at that moment, and
+    those that the job was given up for."""
     untouched: tuple[str, ...]
     """Their attempt does not count: we killed the job because of others."""
 
@@ -79,6 +79,7 @@ class Watch:
         self.hello: Hello | None = None
         self.broken: str | None = None
         self._trouble: Trouble | None = None
+        self._doubted: set[str] = set()
 
     @property
     def pending(self) -> tuple[Cell, ...]:
@@ -118,6 +119,17 @@ class Watch:
             self._trouble = self._overdue(now) or self._silent(now)
         return self._trouble
 
+    def blame(self, message: str) -> None:
+        """Something outside has spoilt the cells that run, or, when none does, all the others."""
+        if self._trouble is None and self._pending:
+            self._trouble = Trouble(message=message, cells=self._at_work())
+
+    def give_up(self, cell: str) -> None:
+        """A cell that has ended may have spoilt the ground for the others: they go elsewhere."""
+        self._doubted.add(cell)
+        if self._trouble is None and self._pending:
+            self._trouble = Trouble(message=f"given up because of {cell}", cells=())
+
     def ending(self, exit_: Exit) -> Ending:
         """What to make of the cells that have not ended, now that the job has."""
         running = frozenset(self._running) & frozenset(self._pending)
@@ -125,16 +137,21 @@ class Watch:
             missed = {c: _miss("build", self.broken, exit_) for c in self._pending}
             return Ending(missed=missed, suspects=frozenset(), untouched=())
         if self._trouble is not None:
-            blamed = self._trouble.cells or tuple(self._pending)
             missed = {
                 c: _miss(self._stage(c), self._trouble.message, exit_)
-                for c in blamed
+                for c in self._trouble.cells
                 if c in self._pending
             }
             rest = tuple(c for c in self._pending if c not in missed)
-            return Ending(missed=missed, suspects=running & frozenset(missed), untouched=rest)
+            suspects = (running & frozenset(missed)) | self._doubted
+            return Ending(missed=missed, suspects=suspects, untouched=rest)
         missed = {c: self._lost(c, exit_, sorted(running)) for c in self._pending}
-        return Ending(missed=missed, suspects=running, untouched=())
+        return Ending(missed=missed, suspects=running | self._doubted, untouched=())
+
+    def _at_work(self) -> tuple[str, ...]:
+        """The cells that run; when none does, all that have not ended."""
+        running = tuple(cell for cell in self._running if cell in self._pending)
+        return running or tuple(self._pending)
 
     def _overdue(self, now: float) -> Trouble | None:
         late = {
@@ -157,12 +174,11 @@ class Watch:
             if now <= self._start + self._limits.start_s:
                 return None
             text = f"the harness did not answer within {self._limits.start_s:g} s of its start"
-            return Trouble(message=text, cells=())
+            return Trouble(message=text, cells=tuple(self._pending))
         if now <= self._heard + self._limits.silence_s:
             return None
-        running = tuple(cell for cell in self._running if cell in self._pending)
         text = f"the harness stopped answering: not a word for {self._limits.silence_s:g} s"
-        return Trouble(message=text, cells=running)
+        return Trouble(message=text, cells=self._at_work())
 
     def _stage(self, cell: str) -> str:
         running = self._running.get(cell)

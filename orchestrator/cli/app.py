@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import click
 
-from orchestrator.backends.follow import Clock
+from orchestrator.backends.clock import Clock
 from orchestrator.backends.watch import Limits
 
 if TYPE_CHECKING:
+    from orchestrator.backends.recovery import Monitors
     from orchestrator.cli.images import Images
     from orchestrator.config.objects import Config
     from orchestrator.engines.base import Engine
@@ -61,6 +62,8 @@ class Services:
     open_images: Callable[[Mapping[str, str]], AbstractContextManager[Images]] = _open_images
     clock: Clock = field(default_factory=Clock)
     limits: Limits = field(default_factory=Limits)
+    monitors: Monitors | None = None
+    """Opens what watches GPUs; None: what watches this machine's."""
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
 

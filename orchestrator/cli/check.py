@@ -9,11 +9,11 @@ import click
 
 from orchestrator.cli.app import App, pass_app
 from orchestrator.cli.params import examples, json_option
-from orchestrator.cli.text import plain, plural
 from orchestrator.config import schema
 from orchestrator.config.cells import cell_keys
 from orchestrator.config.objects import Config
 from orchestrator.errors import DefinitionError, ExitCode, Problem
+from orchestrator.text import plain, plural
 
 
 @click.command("check", epilog=examples("lh-ci check", "lh-ci check --json"))

@@ -12,10 +12,10 @@ import click
 
 from orchestrator.cli.app import App, pass_app
 from orchestrator.cli.params import examples
-from orchestrator.cli.text import plain, size
 from orchestrator.engines.locks import if_free
 from orchestrator.errors import InfrastructureError
 from orchestrator.results.files import tree_bytes
+from orchestrator.text import plain, size
 
 _ENGINES = ("docker", "venv")
 _VENVS = ("venvs", "llvm")

@@ -15,13 +15,13 @@ from orchestrator.cli import recording
 from orchestrator.cli.app import App, pass_app
 from orchestrator.cli.params import engine_option, examples
 from orchestrator.cli.report import STYLES, console
-from orchestrator.cli.text import indented, plain, plural, size, table
 from orchestrator.config.cells import cell_keys
 from orchestrator.config.goldens import read_goldens
 from orchestrator.config.suggest import unknown
 from orchestrator.errors import ExitCode, Problem, UsageError
 from orchestrator.plan import PlannedCell, plan_cells
 from orchestrator.results.verdict import exit_code
+from orchestrator.text import indented, plain, plural, size, table
 
 _KINDS = {
     "new": "new",

@@ -12,8 +12,8 @@ import click
 from orchestrator.cli.app import App, pass_app
 from orchestrator.cli.params import asked, examples, filter_options, json_option
 from orchestrator.cli.selecting import choose
-from orchestrator.cli.text import plain, plural, table
 from orchestrator.plan import PlannedCell
+from orchestrator.text import plain, plural, table
 
 
 @click.command(

@@ -19,12 +19,12 @@ from rich.status import Status as Waiting
 from rich.text import Text
 
 from orchestrator.cli import commands
-from orchestrator.cli.text import counts, indented, one_line, plain, plural, seconds
 from orchestrator.config.models import Pins
 from orchestrator.engines.base import Environment
 from orchestrator.host import Host
 from orchestrator.job import Status
 from orchestrator.results.schema import Result
+from orchestrator.text import counts, indented, one_line, plain, plural, seconds
 
 SHOWN: tuple[Status, ...] = ("fail", "xpass", "error", "miss")
 """Each gets a block at the end."""
@@ -284,6 +284,11 @@ def _block(result: Result, alike: Sequence[Result], run: str) -> list[tuple[str,
         details += indented(f"expected: {result.expectation}", indent)
     for note in result.notes:
         details += indented(f"note: {note}", indent)
+    details += [
+        f"{indent}seen    {one_line(piece.text, 300)}"
+        for piece in result.evidence[:_ALIKE]
+        if piece.text not in result.message
+    ]
     if alike:
         names = ", ".join(r.cell for r in alike[:_ALIKE])
         rest = ", …" if len(alike) > _ALIKE else ""

@@ -26,6 +26,7 @@ _COMMANDS = {
     "show": "orchestrator.cli.show",
     "golden": "orchestrator.cli.golden",
     "repro": "orchestrator.cli.repro",
+    "execute": "orchestrator.cli.execute",
     "clean": "orchestrator.cli.clean",
     "schema": "orchestrator.cli.schema",
 }
@@ -107,7 +108,7 @@ def _leave_quietly() -> None:
 
 
 def _message(error: LighthouseError) -> str:
-    from orchestrator.cli.text import plain, plural
+    from orchestrator.text import plain, plural
 
     text = plain(str(error))
     if isinstance(error, DefinitionError) and error.problems[0].file:

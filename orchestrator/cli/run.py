@@ -25,13 +25,13 @@ from orchestrator.cli.params import (
 from orchestrator.cli.report import SilentReporter, TextReporter, blocks, console, cpu_line, summary
 from orchestrator.cli.resuming import find_unfinished, split_resume
 from orchestrator.cli.selecting import Asked, Chosen, choose, require_runnable, skips
-from orchestrator.cli.text import plain, plural
 from orchestrator.errors import ExitCode
 from orchestrator.job import Keep
 from orchestrator.plan import PlannedCell, make_jobs
 from orchestrator.results.schema import RunOptions, RunPlan
 from orchestrator.results.store import Run
 from orchestrator.results.verdict import exit_code
+from orchestrator.text import plain, plural
 
 
 @click.command(

@@ -15,7 +15,6 @@ from orchestrator.backends.recorder import Recorder, Reporter
 from orchestrator.backends.signals import stopping
 from orchestrator.cli import commands
 from orchestrator.cli.app import App
-from orchestrator.cli.text import plural
 from orchestrator.engines.base import Engine
 from orchestrator.errors import Interrupted
 from orchestrator.host import Host
@@ -23,6 +22,7 @@ from orchestrator.job import Job
 from orchestrator.plan import PlannedCell, make_jobs
 from orchestrator.results.schema import Result, RunInfo, RunPlan
 from orchestrator.results.store import Run, utc
+from orchestrator.text import plural
 
 _GIB = 1 << 30
 _CELL_GIB = 3
@@ -108,6 +108,8 @@ def _execute(
         attempts=run.attempts(),
         limits=app.services.limits,
         clock=clock,
+        gpus=app.host.gpus,
+        monitors=app.services.monitors,
     )
     try:
         with stopping(reporter.note):

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from orchestrator.cli.text import plural
 from orchestrator.config.objects import Config
 from orchestrator.config.suggest import nearest
 from orchestrator.config.workloads import read_workload
@@ -17,6 +16,7 @@ from orchestrator.host import Host
 from orchestrator.job import Constant
 from orchestrator.plan import AdhocWorkload, PlannedCell, Selector, adhoc_cells, plan_cells, select
 from orchestrator.results.schema import AdhocSource
+from orchestrator.text import plural
 
 _GLOB = re.compile(r"[*?\[]")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import click
 
@@ -13,6 +14,7 @@ from orchestrator.cli.params import examples, json_option
 from orchestrator.cli.report import console
 from orchestrator.errors import UsageError
 from orchestrator.plan import Selector, select
+from orchestrator.results.changes import since_green
 from orchestrator.results.schema import Result
 from orchestrator.results.store import RUN_NAME, Run
 
@@ -46,16 +48,24 @@ def command(app: App, /, run: str, cell: str | None, as_json: bool) -> int:
                 out.print(line, style=style)
         return 0
     attempts = _attempts(found, cell)
+    since = since_green(app.runs, attempts[-1])
     if as_json:
-        documents = [records.encode(result) for result in attempts]
+        documents = [_document(result) for result in attempts]
+        documents[-1]["since_green"] = None if since is None else records.encode(since)
         click.echo(json.dumps(documents, indent=2))
     else:
         out = console()
         for line, style in story.of_cell(
-            found, attempts, app.shown(found.artifacts(attempts[-1].cell))
+            found, attempts, app.shown(found.artifacts(attempts[-1].cell)), since
         ):
             out.print(line, style=style)
     return 0
+
+
+def _document(result: Result) -> dict[str, Any]:
+    document = records.encode(result)
+    assert isinstance(document, dict)
+    return dict(document)
 
 
 def _attempts(run: Run, pattern: str) -> list[Result]:

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from orchestrator import records
 from orchestrator.cli import commands
 from orchestrator.cli.report import STYLES, blocks
-from orchestrator.cli.text import counts, indented, plain, plural, seconds, size, table
+from orchestrator.compare.numeric import details
 from orchestrator.errors import InfrastructureError
-from orchestrator.job import OutputError
+from orchestrator.results.changes import SinceGreen
 from orchestrator.results.files import tree_bytes
 from orchestrator.results.schema import Result, RunInfo, RunPlan
 from orchestrator.results.store import Run
+from orchestrator.text import (
+    counts,
+    indented,
+    kernel_rows,
+    plain,
+    plural,
+    seconds,
+    size,
+    table,
+)
 
 Line = tuple[str, str]
 """Text, and its style."""
@@ -69,6 +80,7 @@ def cell_document(result: Result) -> dict[str, object]:
         "message": result.message,
         "attempt": result.attempt,
         "seconds": result.seconds,
+        "evidence": [records.encode(piece) for piece in result.evidence],
         "rerun": result.reproduce,
     }
 
@@ -82,7 +94,9 @@ def skipped_document(plan: RunPlan) -> list[dict[str, str]]:
     ]
 
 
-def of_cell(run: Run, attempts: Sequence[Result], artifacts: str) -> list[Line]:
+def of_cell(
+    run: Run, attempts: Sequence[Result], artifacts: str, since: SinceGreen | None = None
+) -> list[Line]:
     """The whole story of the last attempt, and a line for each earlier one."""
     result = attempts[-1]
     title = f"{result.status:<6}{result.cell}   {result.phase}".rstrip()
@@ -91,9 +105,12 @@ def of_cell(run: Run, attempts: Sequence[Result], artifacts: str) -> list[Line]:
         ("", indented(result.message, _INDENT)),
         ("expected", indented(result.expectation, _INDENT)),
         ("note", [line for note in result.notes for line in indented(note, _INDENT)]),
+        ("seen from outside", _seen(result)),
+        (f"since the last green attempt, in {since.run}" if since else "", _since(since)),
         ("earlier attempts", _earlier(attempts[:-1])),
         ("stages", _stages(result)),
-        ("errors", [line for error in result.errors for line in _error(error)]),
+        ("errors", [_INDENT + plain(line) for e in result.errors for line in details(e)]),
+        ("kernels", _kernels(result)),
         ("last words", _last_words(result)),
         ("ran in", _ran_in(result)),
         ("kept", _kept(run, result, artifacts)),
@@ -128,6 +145,18 @@ def _attempt(result: Result) -> str:
     return f"attempt {result.attempt}" if result.attempt > 1 else ""
 
 
+def _seen(result: Result) -> list[str]:
+    rows = [(piece.blame, piece.text) for piece in result.evidence]
+    return [plain(line) for line in table(rows, indent=_INDENT)]
+
+
+def _since(since: SinceGreen | None) -> list[str]:
+    if since is None:
+        return []
+    nothing = "nothing that is recorded has changed"
+    return [f"{_INDENT}{plain(str(change))}" for change in since.changes] or [_INDENT + nothing]
+
+
 def _earlier(attempts: Sequence[Result]) -> list[str]:
     lines = []
     for r in attempts:
@@ -143,22 +172,8 @@ def _stages(result: Result) -> list[str]:
     return [plain(line) for line in table(rows, indent=_INDENT)]
 
 
-def _error(error: OutputError) -> list[str]:
-    shape = "x".join(map(str, error.shape)) or "scalar"
-    worst = ",".join(map(str, error.worst))
-    off = f"{error.mismatches:,} of {error.elements:,} elements off"
-    allowed = f"{error.rtol:g} rel + {error.atol:g} abs ({error.reason})"
-    lines = [
-        f"output_{error.index}   {shape} {error.dtype}   {off}",
-        f"  max abs {error.max_abs:.3g}, max rel {error.max_rel:.3g}; allowed {allowed}",
-    ]
-    if error.mismatches:
-        lines.append(
-            f"  worst at [{worst}]: got {error.worst_got:.6g}, golden {error.worst_golden:.6g}"
-        )
-    if error.pattern:
-        lines.append(f"  pattern: {error.pattern}")
-    return [f"{_INDENT}{plain(line)}" for line in lines]
+def _kernels(result: Result) -> list[str]:
+    return [plain(line) for line in table(kernel_rows(result.kernels), indent=_INDENT)]
 
 
 def _last_words(result: Result) -> list[str]:
@@ -177,6 +192,8 @@ def _ran_in(result: Result) -> list[str]:
         ("toolchain", result.toolchain),
         ("versions", versions),
         ("hardware", f"{cpu}, {result.hardware.get('cpus', '?')} CPUs" if cpu else ""),
+        ("GPU", _gpu(result)),
+        ("device", ", ".join(f"{k} {v}" for k, v in sorted(result.device.items()))),
         ("golden", result.golden),
         ("memory", f"{size(result.peak_memory_bytes)} peak" if result.peak_memory_bytes else ""),
         ("constants", ", ".join(f"{k}={v}" for k, v in result.constants.items())),
@@ -190,6 +207,15 @@ def _ran_in(result: Result) -> list[str]:
         text += f"user {isolation.user}; {limits}"
         rows.insert(1, ("isolation", text))
     return [plain(line) for line in table([r for r in rows if r[1]], indent=_INDENT)]
+
+
+def _gpu(result: Result) -> str:
+    """`NVIDIA H100, sm_90, driver 550.54, firmware 96.00`: as the machine tells it."""
+    named = {"gpu_name": "", "gpu_chip": "", "gpu_driver": "driver ", "gpu_firmware": "firmware "}
+    facts = [
+        f"{word}{result.hardware[key]}" for key, word in named.items() if key in result.hardware
+    ]
+    return ", ".join(facts)
 
 
 def _kept(run: Run, result: Result, shown: str) -> list[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from orchestrator.cli.text import seconds, table
 from orchestrator.results.schema import Result, RunInfo
+from orchestrator.text import seconds, table
 
 _SPANS = {
     "prepare": "environments made ready",

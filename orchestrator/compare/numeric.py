@@ -135,3 +135,22 @@ def explain(error: OutputError) -> str:
         f"(got {error.worst_got:.{digits}g}, golden {error.worst_golden:.{digits}g}; {allowed})"
     )
     return f"{text}\npattern: {error.pattern}" if error.pattern else text
+
+
+def details(error: OutputError) -> list[str]:
+    """All about an output, off or not, in lines."""
+    shape = "x".join(map(str, error.shape)) or "scalar"
+    off = f"{error.mismatches:,} of {error.elements:,} elements off"
+    allowed = f"{error.rtol:g} rel + {error.atol:g} abs ({error.reason})"
+    lines = [
+        f"output_{error.index}   {shape} {error.dtype}   {off}",
+        f"  max abs {error.max_abs:.3g}, max rel {error.max_rel:.3g}; allowed {allowed}",
+    ]
+    if error.mismatches:
+        worst = ",".join(map(str, error.worst))
+        lines.append(
+            f"  worst at [{worst}]: got {error.worst_got:.6g}, golden {error.worst_golden:.6g}"
+        )
+    if error.pattern:
+        lines.append(f"  pattern: {error.pattern}")
+    return lines

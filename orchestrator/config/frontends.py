@@ -11,7 +11,7 @@ _NO_FRONTENDS = ("__init__", "base")
 
 
 def read_frontends(root: Path) -> Mapping[str, str]:
-    """Frontend to what a workload of its must define: `Model` or `model`.
+    """Frontend to what a workload of its must define: `Model`, `model` or `launch`.
 
     They are the modules of `harness/ingress`, the repository's, else those of this package; the
     name is the first of the module's `NEEDS`. Empty where a module does not say.

@@ -185,6 +185,8 @@ class StackPins(Model):
     """Distribution name to exact version: the whole closure, nothing is resolved."""
     indexes: dict[str, str] = {}
     """For a package that is not on the default index: the index that has it."""
+    system: dict[str, str] = {}
+    """Distribution package, besides LLVM's, to its exact version."""
 
 
 class Pins(Model):
@@ -282,7 +284,7 @@ class Recipe(Model):
     params: dict[Name, Param] = {}
     contract: ContractModel = ContractModel()
     check: Annotated[str, Field(pattern=r"^[A-Za-z0-9_./-]+\.check$")] | None = None
-    """A file of FileCheck directives beside the recipe, for the IR that it leaves (generic form)."""
+    """FileCheck directives beside the recipe, for the IR that it leaves in generic form."""
     steps: Annotated[tuple[AnyStep, ...], Field(min_length=1)]
 
 

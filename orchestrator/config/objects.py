@@ -18,6 +18,10 @@ from orchestrator.config.models import (
 from orchestrator.config.recipes import Libraries, Schedules
 from orchestrator.job import RecipeRun
 
+Entry = Literal["Model", "model", "launch"]
+"""What a workload defines: `Model`, a class, the PyTorch convention; `model`, a function, JAX;
+`launch`, a function that launches kernels, Triton."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class WorkloadFile:
@@ -29,8 +33,7 @@ class WorkloadFile:
     sha256: str
     about: str
     """First line of its docstring."""
-    entry: Literal["Model", "model"] = "Model"
-    """`Model`: a class, the PyTorch convention. `model`: a function, JAX."""
+    entry: Entry = "Model"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,4 +68,4 @@ class Config:
     """By workload and variant; empty when loaded without goldens."""
     tolerances: Tolerances
     frontends: Mapping[str, str]
-    """Frontend to what a workload of its must define: `Model` or `model`."""
+    """Frontend to what a workload of its must define, an `Entry`."""

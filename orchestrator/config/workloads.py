@@ -6,10 +6,10 @@ import ast
 import hashlib
 import warnings
 from pathlib import Path
-from typing import Literal
+from typing import get_args
 
 from orchestrator.config.files import named_files
-from orchestrator.config.objects import WorkloadFile
+from orchestrator.config.objects import Entry, WorkloadFile
 from orchestrator.config.suggest import nearest
 from orchestrator.errors import Problem
 
@@ -31,7 +31,7 @@ def read_workloads(
 
 
 def read_workload(path: Path, file: str, problems: list[Problem]) -> WorkloadFile | None:
-    """One file in the `Model`/`get_inputs` convention; `file` is how messages name it.
+    """One file in a frontend's convention; `file` is how messages name it.
 
     None when it cannot be read, parsed, or lacks a part: `problems` then tells which.
     """
@@ -56,20 +56,22 @@ def read_workload(path: Path, file: str, problems: list[Problem]) -> WorkloadFil
     if _missing(bound):
         return None
     docstring = (ast.get_docstring(tree) or "").strip()
-    entry: Literal["Model", "model"] = "Model" if "Model" in bound else "model"
     return WorkloadFile(
         name=path.stem,
         path=path,
         sha256=hashlib.sha256(content).hexdigest(),
         about=docstring.partition("\n")[0].strip(),
-        entry=entry,
+        entry=next(entry for entry in get_args(Entry) if entry in bound),
     )
 
 
 def _missing(bound: set[str]) -> list[str]:
     messages = []
-    if not bound & {"Model", "model"}:
-        messages.append("defines neither a class `Model` (PyTorch) nor a function `model` (JAX)")
+    if not bound & set(get_args(Entry)):
+        messages.append(
+            "defines neither a class `Model` (PyTorch) nor a function `model` (JAX) or `launch` "
+            "(Triton)"
+        )
     if "get_inputs" not in bound:
         meant = nearest("get_inputs", bound - {"get_init_inputs"})
         instead = f". Did you mean `{meant}` to be it?" if meant else ""

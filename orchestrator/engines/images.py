@@ -63,6 +63,7 @@ def stack_tag(root: Path, pins: Pins, stack: str, base_id: str) -> str:
         folder_digest(root / IMAGES / stack),
         dict(chosen.packages),
         dict(chosen.indexes),
+        dict(chosen.system),
         llvm_tag(root, pins, base_id),
     ]
     return f"lh/{stack}:{_digest(parts)}"
@@ -189,16 +190,11 @@ class ImageBuilder:
             "PYTHON_VERSION": self._pins.base_python,
         }
         with self._workspace(LLVM) as folder:
-            secrets = self._secrets()
-            if self._settings.apt_sources:
-                found = setting_sources(self._settings.apt_sources, self._pins.base_suite)
-                secrets["apt-sources"] = folder / "apt-sources"
-                secrets["apt-sources"].write_text("".join(f"{s.line()}\n" for s in found))
             build = Build(
                 tag=tag,
                 context=folder / CONTEXT,
                 args=args,
-                secrets=secrets,
+                secrets=self._secrets(folder),
                 fresh=force,
                 extra=self._settings.build_args,
             )
@@ -222,22 +218,31 @@ class ImageBuilder:
             lines = _stage(found, context / "wheels")
             (context / "requirements.txt").write_text("".join(f"{line}\n" for line in lines))
             options = [f"--extra-index-url={index}" for index in found.extra_indexes]
-            secrets = self._secrets() | {"pip-args": folder / "pip-args"}
+            secrets = self._secrets(folder) | {"pip-args": folder / "pip-args"}
             secrets["pip-args"].write_text(
                 shlex.join([*pip.PIP_OPTIONS, *options, *self._settings.pip_args])
             )
+            args = {"LLVM_IMAGE": llvm}
+            if system := self._pins.stacks[stack].system:
+                args["SYSTEM"] = " ".join(f"{name}={v}" for name, v in system.items())
             build = Build(
                 tag=tag,
                 context=context,
-                args={"LLVM_IMAGE": llvm},
+                args=args,
                 secrets=secrets,
                 fresh=force,
                 extra=self._settings.build_args,
             )
             return self._build(cli, build, stack, stack, progress)
 
-    def _secrets(self) -> dict[str, Path]:
-        return {"ca": self._settings.ca_bundle} if self._settings.ca_bundle else {}
+    def _secrets(self, folder: Path) -> dict[str, Path]:
+        """What builds may see and images may not keep; `folder` is for files."""
+        secrets = {"ca": self._settings.ca_bundle} if self._settings.ca_bundle else {}
+        if self._settings.apt_sources:
+            found = setting_sources(self._settings.apt_sources, self._pins.base_suite)
+            secrets["apt-sources"] = folder / "apt-sources"
+            secrets["apt-sources"].write_text("".join(f"{s.line()}\n" for s in found))
+        return secrets
 
     @contextlib.contextmanager
     def _workspace(self, folder: str) -> Iterator[Path]:

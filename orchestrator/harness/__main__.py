@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator import records
+from orchestrator.harness.streams import take_stdout
 from orchestrator.host import detect
 from orchestrator.job import Broken, Event, Hello, Job
 
@@ -24,7 +25,7 @@ def main(argv: list[str]) -> int:
     """Exit code 0: every cell has its outcome. 3: the stack cannot run any cell."""
     folder = Path(argv[1]).resolve()
     job = records.decode(Job, json.loads((folder / "job.json").read_text()))
-    stream = _take_stdout()
+    stream = take_stdout()
 
     def emit(event: Event) -> None:
         os.write(stream, records.dumps(event).encode() + b"\n")
@@ -46,21 +47,14 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _take_stdout() -> int:
-    """The event stream's descriptor; whatever else prints goes to standard error."""
-    stream = os.dup(1)
-    os.set_inheritable(stream, False)
-    os.dup2(2, 1)
-    return stream
-
-
 def _warm_up(job: Job) -> tuple[Frontends, Toolchain, dict[str, str]]:
     from orchestrator.harness.ingress import base
     from orchestrator.harness.toolchains.choose import choose
 
     frontends = {name: base.find(name) for name in sorted({c.ingress for c in job.cells})}
     optimizers = [path for each in frontends.values() if (path := each.frontend_opt())]
-    toolchain = choose(job.toolchain, optimizers[0] if optimizers else None)
+    recipes = any(base.own_compiler(frontend) is None for frontend in frontends.values())
+    toolchain = choose(job.toolchain, optimizers[0] if optimizers else None, recipes=recipes)
     versions = dict(toolchain.versions())
     for frontend in frontends.values():
         versions.update(frontend.versions())

@@ -17,23 +17,21 @@ from pathlib import Path
 
 import numpy as np
 
-from orchestrator.compare.numeric import compare, explain
+from orchestrator.compare.numeric import explain
 from orchestrator.harness import formula
 from orchestrator.harness.arrays import npz, read_golden
-from orchestrator.harness.blame import Blamed, CompilerFault, DefinitionFault, MachineFault
+from orchestrator.harness.blame import Blamed, DefinitionFault, MachineFault
 from orchestrator.harness.context import Context, Stage
-from orchestrator.harness.elements import FLOATS, ElementType, poison
+from orchestrator.harness.gpu.own import compiled
 from orchestrator.harness.ingress.base import (
     Array,
-    Exported,
     Loaded,
-    Port,
     Reference,
-    parameters_and_inputs,
+    own_compiler,
 )
-from orchestrator.harness.stages import Lowering
-from orchestrator.harness.toolchains.base import Kernel, call
-from orchestrator.job import Cell, Outcome, OutputError
+from orchestrator.harness.judge import judge
+from orchestrator.harness.lowered import lowered
+from orchestrator.job import Cell, Outcome
 
 
 def run(cell: Cell, context: Context) -> Outcome:
@@ -82,37 +80,27 @@ def _run(cell: Cell, context: Context, stage: Stage) -> Outcome:
     loaded = _load(cell, context, stage)
     digest = _inputs_digest(loaded)
     golden = _golden(cell, context, loaded, digest)
-    stage.enter("ingress", "fail")
-    exported = context.ingress.export(cell, loaded)
-    context.keep("ir/00-ingress.mlir", exported.ir.encode())
-    ir = Lowering(stage, "ir").through(cell.recipes, exported.ir)
-    found = Outcome(
-        status="pass", golden="recorded" if cell.golden else "computed", inputs_sha256=digest
-    )
-    if cell.targets:
-        from orchestrator.harness.gpu.execute import execute
-        from orchestrator.harness.gpu.targets import build
-
-        built = [build(target, ir, stage, len(cell.targets) > 1) for target in cell.targets]
-        found = dataclasses.replace(found, kernels=tuple(f for b in built for f in b.facts))
-        if not cell.execute:
-            return found
-        stage.enter("execute", "fail")
-        ports = _results(exported, golden)
-        executed = execute(built[0].library, exported.entry, loaded.arguments, ports)
-        outputs: Sequence[Array] = executed.outputs
-        found = dataclasses.replace(found, device=executed.device)
+    compiler = own_compiler(context.ingress)
+    if compiler is None:
+        made = lowered(cell, stage, loaded, golden)
     else:
-        stage.enter("codegen", "fail")
-        kernel = context.toolchain.compile(ir, exported.entry, context.scratch)
-        stage.enter("execute", "fail")
-        outputs = _execute(kernel, exported, loaded, golden)
-    _keep_arrays(context, loaded, outputs, golden)
+        made = compiled(cell, stage, loaded, compiler)
+    outcome = Outcome(
+        status="pass",
+        kernels=made.kernels,
+        device=made.device,
+        golden="recorded" if cell.golden else "computed",
+        inputs_sha256=digest,
+    )
+    if made.outputs is None:
+        return outcome
+    _keep_arrays(context, loaded, made.outputs, golden)
     stage.enter("compare", "error")
-    errors = _compare(cell, exported.results, outputs, golden)
+    elements = [port.element for port in made.results]
+    errors = judge(elements, made.outputs, golden, cell.tolerance)
     wrong = [text for error in errors if (text := explain(error))]
     return dataclasses.replace(
-        found,
+        outcome,
         status="fail" if wrong else "pass",
         phase="compare" if wrong else "",
         message="\n".join(wrong),
@@ -167,58 +155,6 @@ def _reference(cell: Cell, context: Context, loaded: Loaded) -> Reference:
                 f"{output.size:,} elements when the framework itself computes it"
             )
     return reference
-
-
-def _execute(
-    kernel: Kernel, exported: Exported, loaded: Loaded, golden: Sequence[Array]
-) -> list[Array]:
-    arguments = parameters_and_inputs(loaded)
-    outputs = [poison(shape, element) for element, shape in _results(exported, golden)]
-    call(kernel, [*arguments, *outputs])
-    for position, (given, (_, original)) in enumerate(
-        zip(arguments, loaded.arguments, strict=True)
-    ):
-        if given.tobytes() != original.tobytes():
-            raise CompilerFault(f"the compiled code overwrote its argument {position}")
-    return outputs
-
-
-def _results(
-    exported: Exported, golden: Sequence[Array]
-) -> list[tuple[ElementType, tuple[int, ...]]]:
-    """Element type and shape of each output."""
-    if len(exported.results) != len(golden):
-        raise CompilerFault(
-            f"the program has {len(exported.results)} outputs, its golden {len(golden)}"
-        )
-    return [
-        (port.element, _concrete(port, array))
-        for port, array in zip(exported.results, golden, strict=True)
-    ]
-
-
-def _concrete(port: Port, golden: Array) -> tuple[int, ...]:
-    """The port's shape, sizes known only at run time taken from the golden."""
-    if len(port.shape) != golden.ndim:
-        raise CompilerFault(f"an output of rank {len(port.shape)}, its golden {golden.ndim}")
-    return tuple(
-        wanted if size < 0 else size for size, wanted in zip(port.shape, golden.shape, strict=True)
-    )
-
-
-def _compare(
-    cell: Cell, ports: Sequence[Port], outputs: Sequence[Array], golden: Sequence[Array]
-) -> tuple[OutputError, ...]:
-    errors = []
-    for index, (port, got, want) in enumerate(zip(ports, outputs, golden, strict=True)):
-        if (port.element in FLOATS) != (want.dtype.kind == "f"):
-            raise CompilerFault(f"output {index} is {port.element}, its golden {want.dtype.name}")
-        if got.shape != want.shape:
-            raise CompilerFault(f"output {index} is {got.shape}, its golden {want.shape}")
-        if port.element in FLOATS and port.element not in cell.tolerance:
-            raise DefinitionFault(f"golden/tolerances.yaml has no tolerance for {port.element}")
-        errors.append(compare(index, got, port.element, want, cell.tolerance))
-    return tuple(errors)
 
 
 def _raised(error: BaseException, cell: Cell) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
+
+Array = npt.NDArray[np.generic]
 
 ElementType = Literal["f16", "bf16", "f32", "f64", "i1", "i8", "i16", "i32", "i64", "u8"]
 
@@ -51,6 +54,29 @@ def to_float64(bits: npt.NDArray[np.generic], element: ElementType) -> npt.NDArr
             widened = bits.astype(np.uint32) << np.uint32(16)
             return widened.view(np.float32).astype(np.float64)
         return bits.astype(np.float64)
+
+
+def rounded(
+    numbers: npt.NDArray[np.float64], through: Sequence[ElementType]
+) -> npt.NDArray[np.generic]:
+    """Numbers rounded to one float type after the other, to nearest even; bits of the last one.
+
+    A bfloat16 is the upper half of a float32, so numbers go to it through float32.
+    """
+    bits: npt.NDArray[np.generic] = np.asarray(numbers, np.float64)
+    for element in through:
+        with np.errstate(over="ignore", invalid="ignore"):  # to infinity, to a quiet NaN
+            bits = _bfloat16(numbers) if element == "bf16" else numbers.astype(storage(element))
+        numbers = to_float64(bits, element)
+    return bits
+
+
+def _bfloat16(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.uint16]:
+    single = np.asarray(numbers, np.float32)
+    bits = single.view(np.uint32)
+    even = bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
+    quiet = (bits >> np.uint32(16)) | np.uint32(0x40)  # rounding a NaN could carry it to infinity
+    return np.where(np.isnan(single), quiet, even >> np.uint32(16)).astype(np.uint16)
 
 
 def poison(shape: tuple[int, ...], element: ElementType) -> npt.NDArray[np.generic]:

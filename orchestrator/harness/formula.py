@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +33,27 @@ def signed_uniform(stream: str, shape: tuple[int, ...]) -> npt.NDArray[np.float6
     return (bits.astype(np.float64) * 2.0**-23 - 1.0).reshape(shape)
 
 
-def parameter(name: str, initial: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+@dataclass(frozen=True, kw_only=True)
+class FormulaSpec:
+    """Which numbers: `plus + times * (u / divide_by)`, with `u` the stream's signed numbers."""
+
+    stream: str
+    divide_by: float = 1.0
+    times: float = 1.0
+    plus: float = 0.0
+
+    def numbers(self, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
+        """An array of that shape."""
+        scaled = signed_uniform(self.stream, shape) / self.divide_by
+        return np.asarray(self.plus + self.times * scaled)
+
+
+def for_input(position: int) -> FormulaSpec:
+    """The input at `position` of a workload: in [-1, 1)."""
+    return FormulaSpec(stream=f"input:{position}")
+
+
+def for_parameter(name: str, initial: npt.NDArray[np.float64]) -> FormulaSpec:
     """A trained-looking parameter: never all ones or zeros, and scaled so that nets stay tame.
 
     Two dimensions and more: uniform in [-1, 1) / sqrt(fan-in), fan-in being the elements of one
@@ -40,15 +61,14 @@ def parameter(name: str, initial: npt.NDArray[np.float64]) -> npt.NDArray[np.flo
     initialisation is the constant `c` (norm scales, running statistics), else `0.1 u`. The only
     element of a vector is constant when it is 0 or 1: anything else may have been drawn.
     """
-    noise = signed_uniform(f"parameter:{name}", initial.shape)
+    stream = f"parameter:{name}"
     if initial.ndim >= 2:
         fan_in = max(1, initial.size // max(1, initial.shape[0]))
-        scaled: npt.NDArray[np.float64] = noise / np.sqrt(fan_in)
-        return scaled
-    first = initial.flat[0] if initial.size else 0.0
+        return FormulaSpec(stream=stream, divide_by=float(np.sqrt(fan_in)))
+    first = float(initial.flat[0]) if initial.size else 0.0
     told = initial.shape != (1,) or first in (0.0, 1.0)
     constant = told and bool(np.all(initial == first))
-    return (initial if constant else 0.0) + 0.1 * noise
+    return FormulaSpec(stream=stream, times=0.1, plus=first if constant else 0.0)
 
 
 def digest(arrays: Iterable[npt.NDArray[np.generic]]) -> str:

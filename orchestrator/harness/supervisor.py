@@ -8,6 +8,7 @@ event stream.
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 import os
 import resource
@@ -216,14 +217,9 @@ class Supervisor:
         del self.children[child.pid]
         outcome = child.outcome or verdict_of_death(child, status)
         end_stage(child, exit_word(child, status, outcome))
-        outcome = Outcome(
-            status=outcome.status,
-            phase=outcome.phase,
-            message=outcome.message,
+        outcome = dataclasses.replace(
+            outcome,
             stages=tuple(child.stages),
-            errors=outcome.errors,
-            golden=outcome.golden,
-            inputs_sha256=outcome.inputs_sha256,
             peak_memory_bytes=usage.ru_maxrss * 1024,
             last_words=b"".join(child.words)[-LAST_WORDS:].decode(errors="replace"),
             dropped_bytes=max(0, child.printed - LAST_WORDS),

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 import zlib
+
+from orchestrator.job import is_plain_path
 
 MAX_CELL_BYTES = 256 << 20
 """What one attempt of a cell may leave, uncompressed."""
 MAX_CELL_FILES = 500
-_NAME = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9_.@+-]*(/[A-Za-z0-9_+-][A-Za-z0-9_.@+-]*)*")
-_MAX_NAME = 200
 
 
 class ArtifactError(ValueError):
@@ -27,7 +26,7 @@ def check_name(name: str) -> str:
     Raises:
         ArtifactError: anything else.
     """
-    if len(name) > _MAX_NAME or not _NAME.fullmatch(name):
+    if not is_plain_path(name):
         raise ArtifactError(f"artifact name {name!r:.80} refused: not a plain relative path")
     return name
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from orchestrator.engines.base import Environment, Isolation
-from orchestrator.job import Constant, Keep, OutputError, StageTime, Status
+from orchestrator.health.evidence import Evidence
+from orchestrator.job import Constant, Keep, KernelFacts, OutputError, StageTime, Status
 from orchestrator.plan import PlannedCell
 
 RESULT_SCHEMA = 1
@@ -31,6 +32,12 @@ class Result:
     """Why an expectation that names this cell did not apply."""
     stages: tuple[StageTime, ...]
     errors: tuple[OutputError, ...]
+    kernels: tuple[KernelFacts, ...] = ()
+    """Of GPU code: what each kernel takes of a chip."""
+    device: Mapping[str, str | int] = field(default_factory=dict)
+    """The GPU that executed it; empty for CPUs and for code that was only assembled."""
+    evidence: tuple[Evidence, ...] = ()
+    """What was seen of the GPU from outside, of an attempt that did not pass."""
     golden: str
     last_words: str
     dropped_bytes: int
@@ -44,6 +51,8 @@ class Result:
     toolchain: str
     versions: Mapping[str, str]
     hardware: Mapping[str, str | int]
+    """`cpu_model`, `cpus`, `kernel`, …; `gpu_name gpu_chip gpu_driver gpu_firmware` of the GPUs
+    that the job was given, as the machine tells them from outside."""
     isolation: Isolation | None
     """None: nothing was started."""
     argv: tuple[str, ...]
@@ -52,6 +61,8 @@ class Result:
     tier: str
     fingerprint: str
     """Equal for two attempts when nothing that could matter differed; see `results.fingerprint`."""
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """Of the fingerprint, what no other field tells, each by itself; see `results.fingerprint`."""
     reproduce: str
     """The one command that reruns exactly this cell."""
     schema: int = RESULT_SCHEMA

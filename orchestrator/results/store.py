@@ -14,7 +14,7 @@ import datetime as dt
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -100,6 +100,19 @@ class Run:
             found.append(result)
         return tuple(sorted(found, key=lambda r: (r.cell, r.attempt))), tuple(problems)
 
+    def attempts_of(self, cell: str) -> tuple[Result, ...]:
+        """The readable attempts of one cell, in order."""
+        found = []
+        for path in (self.folder / "results").glob(f"{check_name(cell)}.*.json"):
+            match = _RESULT_NAME.fullmatch(path.name)
+            if match is None or match["cell"] != cell:
+                continue
+            with contextlib.suppress(InfrastructureError):
+                result = self._read(str(path.relative_to(self.folder)), Result)
+                if (result.cell, result.attempt) == (cell, int(match["attempt"])):
+                    found.append(result)
+        return tuple(sorted(found, key=lambda result: result.attempt))
+
     def latest(self) -> dict[str, Result]:
         """The last readable attempt of each cell."""
         return {result.cell: result for result in self.results()[0]}
@@ -161,6 +174,21 @@ class Runs:
     def __init__(self, state: Path) -> None:
         """Takes the state folder (`.lh`)."""
         self.folder = state / "runs"
+
+    def last(self, cell: str, statuses: Collection[str], *, before: str) -> Result | None:
+        """The last attempt of a cell with one of these statuses that started earlier than `before`.
+
+        Of all runs, the newest first; what is damaged is passed over.
+        """
+        for run in self.all():
+            found = [
+                result
+                for result in run.attempts_of(cell)
+                if result.status in statuses and result.started < before
+            ]
+            if found:
+                return max(found, key=lambda result: (result.started, result.attempt))
+        return None
 
     def create(self, now: dt.datetime) -> Run:
         """A new run, named after the UTC time; a suffix when that second is taken.

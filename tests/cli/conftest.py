@@ -23,7 +23,7 @@ from orchestrator.host import Host
 from orchestrator.results.store import Run, Runs
 from orchestrator.settings import Settings
 from tests.config.tree import Tree, make_tree
-from tests.fakes import FakeEngine
+from tests.fakes import FakeEngine, FakeGpus
 
 INTEL = Host(
     arch="x86_64",
@@ -60,6 +60,7 @@ class Lab:
             choose=self._choose,
             open_images=self._open_images,
             clock=self.engine.time.clock(),
+            monitors=FakeGpus(self.engine.time),
             environ=self.environ,
         )
         return CliRunner().invoke(cli, list(words), obj=services, input=stdin)

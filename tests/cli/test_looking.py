@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Iterator
@@ -340,3 +341,57 @@ def test_a_run_that_goes_on_shows_how_far_it_got(lab: Lab) -> None:
     assert "not ended, took 5.50 s\n" in done.stdout
     assert "2 cells without a verdict." in done.stdout
     assert lab.json("show")["unfinished"] == [MLP_F16, SUM]
+
+
+class TestWhatChanged:
+    """What was seen of a GPU, and what differs since a cell was green."""
+
+    @pytest.fixture(autouse=True)
+    def _runs(self, lab: Lab) -> None:
+        lab("run", SUM)
+        newer = dataclasses.replace(HELLO, versions={**HELLO.versions, "torch": "2.14.0"})
+
+        def script(job: Job) -> Iterator[Step]:
+            yield newer
+            yield from cell_steps(SUM, FAILED)
+
+        lab.engine.script = script
+        lab("run", SUM)
+        path = lab.last.folder / "results" / f"{SUM}.1.json"
+        document = json.loads(path.read_text())
+        document["evidence"] = [
+            {"kind": "xid", "blame": "program", "text": "NVRM: Xid 31\x1b[31m", "code": "31"},
+            {"kind": "busy", "blame": "nobody", "text": "no GPU was busy"},
+        ]
+        document["hardware"] |= {"gpu_name": "NVIDIA H100", "gpu_driver": "550.54"}
+        path.write_text(json.dumps(document))
+
+    def test_it_is_in_the_story_of_a_cell_that_is_not_green(self, lab: Lab) -> None:
+        green = lab.runs.all()[1].name
+        text = lab("show", "last", SUM).stdout
+        assert f"since the last green attempt, in {green}\n  torch 2.13.0 -> 2.14.0\n" in text
+        assert "seen from outside\n  program   NVRM: Xid 31\n  nobody    no GPU was busy\n" in text
+        assert "GPU           NVIDIA H100, driver 550.54\n" in text
+        assert "since the last green" not in lab("show", green, SUM).stdout
+
+    def test_a_run_shows_what_was_seen(self, lab: Lab) -> None:
+        shown = lab("show").stdout
+        assert "        seen    NVRM: Xid 31\n        seen    no GPU was busy\n" in shown
+        assert [piece["code"] for piece in lab.json("show")["cells"][0]["evidence"]] == ["31", ""]
+
+    def test_for_machines(self, lab: Lab) -> None:
+        (story,) = lab.json("show", "last", SUM)
+        green = lab.runs.all()[1]
+        assert story["since_green"] == {
+            "run": green.name,
+            "attempt": 1,
+            "started": green.latest()[SUM].started,
+            "changes": [{"what": "torch", "before": "2.13.0", "after": "2.14.0", "digest": False}],
+        }
+        (before,) = lab.json("show", green.name, SUM)
+        assert before["since_green"] is None
+
+    def test_chance_is_named_when_nothing_changed(self, lab: Lab) -> None:
+        lab.engine.script = Play({SUM: [FAILED]})
+        lab("run", SUM)
+        assert "\n  nothing that is recorded has changed\n" in lab("show", "last", SUM).stdout

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from orchestrator.cli import commands, text, timings
+from orchestrator import text
+from orchestrator.cli import commands, timings
 from orchestrator.cli.params import constant
 from orchestrator.cli.report import TextReporter, cpu_line
 from orchestrator.cli.running import default_workers
@@ -91,6 +92,23 @@ def test_durations(value: float, shown: str) -> None:
 )
 def test_sizes(value: int, shown: str) -> None:
     assert text.size(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "shown"),
+    [
+        (0, "0 ns"),
+        (999, "999 ns"),
+        (1000, "1.0 us"),
+        (12_345, "12.3 us"),
+        (123_456, "123 us"),
+        (999_600, "1.0 ms"),
+        (1_234_567_890, "1.23 s"),
+        (90e9, "90.00 s"),
+    ],
+)
+def test_short_durations(nanoseconds: float, shown: str) -> None:
+    assert text.duration(nanoseconds) == shown
 
 
 def test_counts_come_in_the_order_in_which_one_looks() -> None:

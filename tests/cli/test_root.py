@@ -19,7 +19,18 @@ from orchestrator.errors import ExitCode
 from orchestrator.host import Host
 from tests.cli.conftest import Lab
 
-COMMANDS = ["check", "list", "build", "run", "show", "golden", "repro", "clean", "schema"]
+COMMANDS = [
+    "check",
+    "list",
+    "build",
+    "run",
+    "show",
+    "golden",
+    "repro",
+    "execute",
+    "clean",
+    "schema",
+]
 
 
 @pytest.mark.parametrize(

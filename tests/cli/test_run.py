@@ -310,6 +310,7 @@ def test_json_has_the_whole_outcome_and_nothing_else_on_standard_output(lab: Lab
         "message": "wrong",
         "attempt": 1,
         "seconds": 0.3,
+        "evidence": [],
         "rerun": f"nox -s torch_cpu -- --cell {SUM}",
     }
     assert len(document["skipped"]) == 3

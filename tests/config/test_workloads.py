@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.config.frontends import read_frontends
 from orchestrator.config.workloads import read_workload
 from orchestrator.errors import Problem
 from tests.config.tree import Tree
 
+ROOT = Path(__file__).parents[2]
 MODEL = "class Model: ...\n"
 INPUTS = "def get_inputs(): ...\n"
 
@@ -38,12 +40,29 @@ def test_right(tmp_path: Path, text: str) -> None:
     assert problems == []
 
 
+def test_what_it_defines_names_its_frontends(tmp_path: Path) -> None:
+    frontends = read_frontends(ROOT)
+    path = tmp_path / "x.py"
+    for frontend, entry in {
+        "torch_mlir": "Model",
+        "jax_stablehlo": "model",
+        "triton_lang": "launch",
+    }.items():
+        path.write_text(f"def {entry}(): ...\n{INPUTS}", encoding="utf-8")
+        found = read_workload(path, "x.py", [])
+        assert found is not None
+        assert found.entry == entry == frontends[frontend]
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
         (
             INPUTS.encode(),
-            "x.py  defines neither a class `Model` (PyTorch) nor a function `model` (JAX)",
+            (
+                "x.py  defines neither a class `Model` (PyTorch) nor a function `model` (JAX) or "
+                "`launch` (Triton)"
+            ),
         ),
         (MODEL.encode(), "x.py  defines no function `get_inputs`"),
         (

@@ -19,6 +19,7 @@ from orchestrator.harness.elements import (
     aligned,
     parse,
     poison,
+    rounded,
     storage,
     to_float64,
 )
@@ -132,3 +133,53 @@ def test_an_aligned_copy_is_the_same_array_elsewhere(
         assert copy.flags.c_contiguous
         assert copy.flags.writeable
         assert not np.shares_memory(copy, source)
+
+
+@examples(200)
+@given(st.floats(width=32, allow_nan=False))
+def test_bf16_is_the_nearest_and_the_even_one_of_two(number: float) -> None:
+    (found,) = rounded(np.array([number]), ("bf16",)).tolist()
+    value = bf16_value(found)
+    neighbours = [bits for bits in (found - 1, found + 1) if 0 <= bits < 1 << 16]
+    if math.isinf(value):
+        # one more step of the exponent would be the next number
+        limit = math.ldexp(2 - 2.0**-8, 127)
+        assert abs(number) >= limit
+        return
+    for other in neighbours:
+        distance = abs(bf16_value(other) - number)
+        if math.isnan(distance):
+            continue
+        assert abs(value - number) <= distance
+        if abs(value - number) == distance and bf16_value(other) != value:
+            assert found % 2 == 0
+
+
+@pytest.mark.parametrize(
+    ("number", "bits"), [(math.inf, 0x7F80), (-math.inf, 0xFF80), (-0.0, 0x8000), (3e38, 0x7F62)]
+)
+def test_bf16_of_the_odd_ones(number: float, bits: int) -> None:
+    assert rounded(np.array([number]), ("bf16",)).tolist() == [bits]
+
+
+@pytest.mark.parametrize("payload", [0x7FF8 << 48, (1 << 63) - 1, (0x7FF << 52) + 1, (1 << 64) - 1])
+def test_bf16_of_nan_is_nan(payload: int) -> None:
+    number = np.array([payload], np.uint64).view(np.float64)
+    assert np.isnan(to_float64(rounded(number, ("bf16",)), "bf16")).all()
+
+
+@pytest.mark.parametrize("element", sorted(FLOATS))
+@each_shape
+def test_what_is_exact_stays_as_it_is(element: ElementType, shape: tuple[int, ...]) -> None:
+    numbers = np.arange(math.prod(shape), dtype=np.float64).reshape(shape) - 3
+    bits = rounded(numbers, ("f64", element))
+    assert (bits.dtype, bits.shape) == (storage(element), shape)
+    assert np.array_equal(to_float64(bits, element), numbers)
+
+
+def test_every_step_rounds() -> None:
+    # just above the middle of two f16; in f32 it is the middle
+    number = np.array([1 + 2.0**-11 + 2.0**-40])
+    assert rounded(number, ("f16",)).tolist() == [1 + 2.0**-10]
+    assert rounded(number, ("f32", "f16")).tolist() == [1.0]
+    assert rounded(np.array([1e300]), ("f32", "f64")).tolist() == [math.inf]

@@ -12,12 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from orchestrator.harness.formula import digest, parameter, signed_uniform
+from orchestrator.harness.formula import digest, for_input, for_parameter, signed_uniform
 from tests.property import examples
 
 SHAPES = hnp.array_shapes(min_dims=0, max_dims=4, max_side=8)
 STREAMS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 FULL = 2**64 - 1
+
+
+def parameter(name: str, initial: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The numbers of a parameter of that name."""
+    return for_parameter(name, initial).numbers(initial.shape)
 
 
 def splitmix64(seed: int, count: int) -> list[int]:
@@ -134,6 +139,13 @@ def test_a_vector_that_was_drawn_is_drawn_anew() -> None:
 def test_a_parameter_does_not_depend_on_what_was_drawn_before() -> None:
     one, two = (np.random.default_rng(seed).normal(size=(4, 4)) for seed in (1, 2))
     np.testing.assert_array_equal(parameter("w", one), parameter("w", two))
+
+
+@pytest.mark.parametrize("shape", [(), (3, 5), (2, 0)])
+def test_an_input_is_its_stream(shape: tuple[int, ...]) -> None:
+    found = for_input(7).numbers(shape)
+    assert found.shape == shape
+    assert found.tobytes() == signed_uniform("input:7", shape).tobytes()
 
 
 ARRAY: npt.NDArray[np.float32] = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -67,14 +67,12 @@ def _ptx(target: Target, binary: Binary, scratch: Path) -> Assembled:
     source, cubin = scratch / f"{binary.module}.ptx", scratch / f"{binary.module}.cubin"
     source.write_text(text)
     said = _run([tool("ptxas"), f"-arch={target.chip}", "-v", source, "-o", cubin], target)
-    facts = _ptxas_facts(said, target, binary.module, cubin.stat().st_size)
+    facts = ptxas_facts(said, target, binary.module, cubin.stat().st_size)
     files = {source.name: source.read_bytes(), cubin.name: cubin.read_bytes()}
     return Assembled(module=binary.module, embedded=binary, files=files, facts=facts)
 
 
-def _ptxas_facts(
-    said: str, target: Target, module: str, code_bytes: int
-) -> tuple[KernelFacts, ...]:
+def ptxas_facts(said: str, target: Target, module: str, code_bytes: int) -> tuple[KernelFacts, ...]:
     """From `ptxas -v`: a paragraph for each entry function."""
     facts = []
     for part in re.split(r"(?=Compiling entry function)", said)[1:]:
@@ -110,11 +108,11 @@ def _amdgcn(target: Target, binary: Binary, llvm: Path, scratch: Path) -> Assemb
         module=binary.module,
         embedded=Binary(module=binary.module, form="bin", data=data),
         files={source.name: source.read_bytes(), hsaco.name: data},
-        facts=_amdgcn_facts(source.read_text(), target, binary.module, len(data)),
+        facts=amdgcn_facts(source.read_text(), target, binary.module, len(data)),
     )
 
 
-def _amdgcn_facts(
+def amdgcn_facts(
     text: str, target: Target, module: str, code_bytes: int
 ) -> tuple[KernelFacts, ...]:
     """From the code object's metadata in the assembly (LLVM's AMDGPUUsage, "Code Object V5")."""
@@ -159,7 +157,7 @@ def _spirv(target: Target, binary: Binary, scratch: Path) -> Assembled:
     if target.chip == "spir":
         bitcode = source.with_suffix(".bc")
         _run([tool("llvm-spirv-15"), "-r", source, "-o", bitcode], target)
-        embedded = Binary(module=binary.module, form="fatbin", data=bitcode.read_bytes())
+        embedded = Binary(module=binary.module, form="bin", data=bitcode.read_bytes())
         files[bitcode.name] = embedded.data
     facts = tuple(
         KernelFacts(

@@ -10,15 +10,11 @@ from orchestrator.harness.blame import CompilerFault, MachineFault
 from orchestrator.harness.context import Stage
 from orchestrator.harness.gpu import chips, ir
 from orchestrator.harness.gpu.assemble import Assembled, assemble
-from orchestrator.harness.gpu.runtime import shim_source
+from orchestrator.harness.gpu.runtime import SHIM_FLAGS, shim_source
 from orchestrator.harness.stages import Lowering
 from orchestrator.harness.toolchains.release import ReleaseToolchain
 from orchestrator.harness.tools import toolkit
-from orchestrator.job import KernelFacts, Step, Target
-
-
-# the shim's own mgpu* win over those of any other library in the process
-_SHIM_FLAGS = ("-std=c17", "-ffreestanding", "-fvisibility=hidden", "-Wl,-Bsymbolic")
+from orchestrator.job import Driver, KernelFacts, Step, Target
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,11 +51,7 @@ def build(target: Target, module: str, stage: Stage, one_of_several: bool) -> Bu
 
 
 def _build(target: Target, module: str, stage: Stage) -> Built:
-    toolchain = stage.context.toolchain
-    if not isinstance(toolchain, ReleaseToolchain):
-        raise MachineFault(
-            "GPU code needs the LLVM release, and this job lowers with the frontend's bindings"
-        )
+    toolchain = release(stage)
     scratch = stage.context.scratch / target.chip
     scratch.mkdir()
     lowering = Lowering(stage, f"ir/{target.chip}")
@@ -69,7 +61,8 @@ def _build(target: Target, module: str, stage: Stage) -> Built:
     if target.driver == "vulkan":
         module = ir.with_spirv_nested(module)
     device_libraries = toolkit(scratch / "toolkit")
-    passes = f"gpu-module-to-binary{{format=isa toolkit={device_libraries}}}"
+    form = "bin" if spirv else "isa"
+    passes = f"gpu-module-to-binary{{format={form} toolkit={device_libraries}}}"
     module = toolchain.apply(Step(tool="mlir-opt", passes=passes), module)
     parts = [
         assemble(target, binary, toolchain.prefix / "bin", scratch)
@@ -80,14 +73,32 @@ def _build(target: Target, module: str, stage: Stage) -> Built:
     lowering.keep("gpu-module-to-binary", module)
     module = lowering.through(target.host, module)
     stage.enter("codegen", "fail")
-    library = toolchain.link(
-        module, (shim_source(target.driver),), scratch / "host.so", _SHIM_FLAGS
-    )
+    host = toolchain.translate(module, scratch / "host.ll")
+    library = link_runtime(toolchain, target.driver, scratch / "host.so", host)
     files = {name: data for part in parts for name, data in part.files.items()}
     for name, data in files.items():
         stage.context.keep(f"kernels/{target.chip}/{name}", data)
     facts = tuple(fact for part in parts for fact in part.facts)
     return Built(target=target, library=library, files=files, facts=facts)
+
+
+def link_runtime(toolchain: ReleaseToolchain, driver: Driver, target: Path, *host: Path) -> Path:
+    """A shared object of the runtime that finds a driver, and of host code; returns `target`."""
+    return toolchain.link((*host, shim_source(driver)), target, SHIM_FLAGS)
+
+
+def release(stage: Stage) -> ReleaseToolchain:
+    """The LLVM release, which GPU code needs.
+
+    Raises:
+        MachineFault: this job compiles with something else.
+    """
+    toolchain = stage.context.toolchain
+    if not isinstance(toolchain, ReleaseToolchain):
+        raise MachineFault(
+            f"GPU code needs the LLVM release, and this job compiles with `{toolchain.name}`"
+        )
+    return toolchain
 
 
 def _check_fit(parts: list[Assembled]) -> None:

@@ -5,20 +5,22 @@ from __future__ import annotations
 import difflib
 import importlib.util
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-import numpy as np
-import numpy.typing as npt
-
+from orchestrator.harness import elements
 from orchestrator.harness.blame import DefinitionFault
 from orchestrator.harness.elements import ElementType
-from orchestrator.job import Cell, Constant, Workload
+from orchestrator.harness.formula import FormulaSpec
+from orchestrator.job import Cell, Constant, Driver, KernelFacts, Target, Workload
 
-Array = npt.NDArray[np.generic]
+if TYPE_CHECKING:
+    from orchestrator.harness.gpu.runtime import Runtime
+
+Array = elements.Array
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +50,9 @@ class Loaded:
     """Belongs to the frontend."""
     arguments: tuple[tuple[ElementType, Array], ...]
     """Parameters, then inputs, as the compiled code takes them (storage types)."""
+    formulas: tuple[FormulaSpec | None, ...] = ()
+    """Where each argument's numbers come from before they are rounded to its type; None: the
+    workload made them. Empty: nothing is known of any."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +65,8 @@ class Reference:
     """`eager@f64`, or the type in which the framework could do it."""
 
 
-class Ingress(Protocol):
-    """A module of this package, named by the pipeline."""
+class Frontend(Protocol):
+    """What every module of this package has, named by the pipeline."""
 
     def warm_up(self) -> None:
         """Imports the frontend and does once what every cell would pay for."""
@@ -78,8 +83,80 @@ class Ingress(Protocol):
     def reference(self, loaded: Loaded) -> Reference:
         """Runs the program in the framework, in float64 where it can."""
 
+
+class Ingress(Frontend, Protocol):
+    """A frontend whose programs are lowered by recipes."""
+
     def export(self, cell: Cell, loaded: Loaded) -> Exported:
         """The program in MLIR; what this raises is the frontend's fault."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompiledProgram:
+    """What a frontend that is a compiler of its own made of a workload for one kind of GPU."""
+
+    target: Target
+    texts: Mapping[str, bytes]
+    """Artifact to content, of each stage: relative POSIX paths such as `00-add.ttgir.mlir`."""
+    facts: tuple[KernelFacts, ...]
+    """Of each kernel."""
+    program: Any
+    """What it takes to launch it; belongs to the frontend."""
+
+
+class OwnCompiler(Frontend, Protocol):
+    """A frontend that lowers and assembles by itself: there is nothing for recipes to do."""
+
+    DRIVERS: tuple[Driver, ...]
+    """What it makes code for; programs for any other driver are interpreted."""
+
+    def results(self, loaded: Loaded) -> tuple[Port, ...]:
+        """Types of the outputs, in the golden's order."""
+
+    def compile_for(
+        self,
+        cell: Cell,
+        loaded: Loaded,
+        target: Target,
+        stage: Callable[[str], None],
+        keep: Callable[[str, bytes], None],
+    ) -> CompiledProgram:
+        """Code for one kind of GPU, without one.
+
+        Args:
+            cell: what is compiled, as it was planned.
+            loaded: the same, loaded.
+            target: the GPU.
+            stage: called with the name of each stage that begins.
+            keep: called with each artifact (of `CompiledProgram.texts`) as soon as it is there, so
+                that a failure leaves what came before it.
+
+        Raises:
+            CompilerFault: a stage refused the program; in the compiler's own words.
+            DefinitionFault: the workload does not say what to launch, or the chip is unknown.
+        """
+
+    def interpret(self, cell: Cell, loaded: Loaded) -> list[Array]:
+        """The outputs as the frontend's interpreter computes them on the CPU (storage types).
+
+        Raises:
+            CompilerFault: it refused the program.
+            DefinitionFault: the program wrote to its inputs, or beyond its memory.
+        """
+
+    def launch(self, program: CompiledProgram, loaded: Loaded, runtime: Runtime) -> list[Array]:
+        """The outputs as a device computes them (storage types).
+
+        Raises:
+            CompilerFault: the driver refused the code or its launch, or it wrote to its inputs or
+                beyond its memory.
+            MachineFault: the driver or the device let us down.
+        """
+
+
+def own_compiler(frontend: Frontend) -> OwnCompiler | None:
+    """The frontend as a compiler of its own; None: its programs are lowered by recipes."""
+    return cast("OwnCompiler", frontend) if hasattr(frontend, "compile_for") else None
 
 
 def find(name: str) -> Ingress:
@@ -140,6 +217,4 @@ def constants(module: ModuleType) -> Mapping[str, Constant]:
 
 def parameters_and_inputs(loaded: Loaded) -> list[Array]:
     """Fresh aligned copies of the arguments."""
-    from orchestrator.harness.elements import aligned
-
-    return [aligned(array) for _, array in loaded.arguments]
+    return [elements.aligned(array) for _, array in loaded.arguments]

@@ -12,6 +12,7 @@ import numpy as np
 from orchestrator.harness import formula
 from orchestrator.harness.blame import CompilerFault, DefinitionFault
 from orchestrator.harness.elements import ElementType
+from orchestrator.harness.formula import FormulaSpec
 from orchestrator.harness.ingress.base import (
     Array,
     Exported,
@@ -71,11 +72,18 @@ def load(cell: Cell, folder: Path) -> Loaded:
     module = import_workload(cell.workload, folder, NEEDS)
     np.random.seed(_SEED)
     inputs = [np.asarray(value) for value in module.get_inputs()]
-    if cell.workload.inputs == "signed":
-        inputs = [_formula_input(i, value) for i, value in enumerate(inputs)]
-    inputs = [_cast(value, cell.variant) for value in inputs]
+    signed = cell.workload.inputs == "signed"
+    formulas = [_formula(i, value) if signed else None for i, value in enumerate(inputs)]
+    inputs = [
+        _cast(
+            value if spec is None else spec.numbers(value.shape).astype(value.dtype), cell.variant
+        )
+        for value, spec in zip(inputs, formulas, strict=True)
+    ]
     return Loaded(
-        program=Program(module.model, inputs), arguments=tuple(_bits(value) for value in inputs)
+        program=Program(module.model, inputs),
+        arguments=tuple(_bits(value) for value in inputs),
+        formulas=tuple(formulas),
     )
 
 
@@ -124,10 +132,8 @@ def _port(aval: Any) -> Port:
     return Port(element=_ELEMENTS[name], shape=tuple(int(n) for n in aval.shape))
 
 
-def _formula_input(position: int, value: Array) -> Array:
-    if not _is_float(value):
-        return value
-    return formula.signed_uniform(f"input:{position}", value.shape).astype(value.dtype)
+def _formula(position: int, value: Array) -> FormulaSpec | None:
+    return formula.for_input(position) if _is_float(value) else None
 
 
 def _is_float(value: Array) -> bool:

@@ -14,13 +14,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from orchestrator.harness import formula
+from orchestrator.harness import formula, tensors
 from orchestrator.harness.blame import CompilerFault, DefinitionFault
-from orchestrator.harness.elements import ElementType, parse
+from orchestrator.harness.elements import parse
+from orchestrator.harness.formula import FormulaSpec
 from orchestrator.harness.ingress.base import (
-    Array,
     Exported,
     Loaded,
     Port,
@@ -33,7 +31,6 @@ NEEDS = ("Model", "get_inputs")
 """What a workload must define."""
 _ENTRY = "forward"
 _SEED = 20_240_229
-_FLOAT_VARIANTS = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
 _RUNNING_STATISTICS = ("running_mean", "running_var")
 
 
@@ -107,14 +104,19 @@ def load(cell: Cell, folder: Path) -> Loaded:
     with torch.no_grad():
         model.eval()
         state = _state(model)
-        if cell.workload.inputs == "signed":
-            state = {name: _formula_state(name, value) for name, value in state.items()}
-            inputs = [_formula_input(i, value) for i, value in enumerate(inputs)]
-        state = {name: _cast(value, cell.variant) for name, value in state.items()}
-        inputs = [_cast(value, cell.variant) for value in inputs]
+        formulas = _formulas(cell, state, inputs)
+        values = zip([*state.values(), *inputs], formulas, strict=True)
+        filled = [tensors.cast(tensors.filled(value, spec), cell.variant) for value, spec in values]
+    state = dict(zip(state, filled, strict=False))
+    inputs = filled[len(state) :]
     program = Program(model, state, inputs, getattr(module, "DYNAMIC_DIMS", ()))
-    tensors = [*state.values(), *program.inputs]
-    return Loaded(program=program, arguments=tuple(_bits(t) for t in tensors))
+    passed = [*state.values(), *program.inputs]
+    kept = (*range(len(state)), *(len(state) + i for i in program.positions))
+    return Loaded(
+        program=program,
+        arguments=tuple(tensors.bits(t) for t in passed),
+        formulas=tuple(formulas[i] for i in kept),
+    )
 
 
 def reference(loaded: Loaded) -> Reference:
@@ -230,58 +232,26 @@ def _widen(tensor: Any) -> Any:
     return tensor.double() if tensor.is_floating_point() else tensor
 
 
-def _formula_state(name: str, value: Any) -> Any:
-    """Parameters and running statistics by formula; other buffers are the model's own tables."""
+def _formulas(
+    cell: Cell, state: Mapping[str, Any], inputs: Sequence[Any]
+) -> list[FormulaSpec | None]:
+    """For each of the state, then for each of the inputs; None: it stays as the module made it."""
+    if cell.workload.inputs != "signed":
+        return [None] * (len(state) + len(inputs))
+    return [
+        *(_state_formula(name, value) for name, value in state.items()),
+        *(tensors.input_formula(position, value) for position, value in enumerate(inputs)),
+    ]
+
+
+def _state_formula(name: str, value: Any) -> FormulaSpec | None:
+    """Of parameters and running statistics; other buffers are the model's own tables."""
     import torch
 
     statistic = name.rsplit(".", 1)[-1] in _RUNNING_STATISTICS
     if not value.is_floating_point() or not (isinstance(value, torch.nn.Parameter) or statistic):
-        return value
-    initial = value.detach().double().numpy()
-    return torch.from_numpy(np.array(formula.parameter(name, initial))).to(value.dtype)
-
-
-def _formula_input(position: int, value: Any) -> Any:
-    import torch
-
-    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
-        return value
-    numbers = formula.signed_uniform(f"input:{position}", tuple(value.shape))
-    return torch.from_numpy(np.array(numbers)).to(value.dtype)
-
-
-def _cast(value: Any, variant: str) -> Any:
-    import torch
-
-    wanted = _FLOAT_VARIANTS.get(variant)
-    if not isinstance(value, torch.Tensor):
-        return value
-    detached = value.detach()
-    if wanted is None or not value.is_floating_point():
-        return detached.contiguous()
-    return detached.to(getattr(torch, wanted)).contiguous()
-
-
-def _bits(tensor: Any) -> tuple[ElementType, Array]:
-    import torch
-
-    names: dict[Any, ElementType] = {
-        torch.float16: "f16",
-        torch.bfloat16: "bf16",
-        torch.float32: "f32",
-        torch.float64: "f64",
-        torch.bool: "i1",
-        torch.int8: "i8",
-        torch.uint8: "u8",
-        torch.int16: "i16",
-        torch.int32: "i32",
-        torch.int64: "i64",
-    }
-    if tensor.dtype not in names:
-        raise DefinitionFault(f"a tensor of type {tensor.dtype} cannot be passed in")
-    if tensor.dtype == torch.bfloat16:
-        return "bf16", tensor.view(torch.int16).numpy().view(np.uint16)
-    return names[tensor.dtype], tensor.numpy()
+        return None
+    return formula.for_parameter(name, value.detach().double().numpy())
 
 
 def _reason(error: Exception) -> str:

@@ -16,9 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
-
+from orchestrator.harness.blame import CompilerFault
+from orchestrator.harness.elements import Array
 from orchestrator.job import Step
 
 SCHEDULE = "lh-schedule.mlir"
@@ -129,7 +128,7 @@ def definition_errors(text: str) -> str:
     )
 
 
-def call(kernel: Kernel, arguments: Sequence[npt.NDArray[np.generic]]) -> None:
+def call(kernel: Kernel, arguments: Sequence[Array]) -> None:
     """Calls compiled code with arrays as memrefs, inputs first, then outputs.
 
     The memref descriptor is MLIR's C interface: allocated and aligned pointer, offset, sizes and
@@ -139,7 +138,18 @@ def call(kernel: Kernel, arguments: Sequence[npt.NDArray[np.generic]]) -> None:
     kernel.invoke([ctypes.addressof(d) for d in descriptors])
 
 
-def _descriptor(array: npt.NDArray[np.generic]) -> ctypes.Structure:
+def refuse_overwritten(given: Sequence[Array], originals: Sequence[Array]) -> None:
+    """Arguments must come back from compiled code as they went in.
+
+    Raises:
+        CompilerFault: one did not.
+    """
+    for position, (array, original) in enumerate(zip(given, originals, strict=True)):
+        if array.tobytes() != original.tobytes():
+            raise CompilerFault(f"the compiled code overwrote its argument {position}")
+
+
+def _descriptor(array: Array) -> ctypes.Structure:
     rank = array.ndim
 
     class Descriptor(ctypes.Structure):

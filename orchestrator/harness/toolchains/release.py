@@ -65,20 +65,21 @@ class ReleaseToolchain:
         Neither a C compiler nor its libraries are needed: what the code calls (libm, malloc) is
         found in the process that loads it.
         """
-        target = self.link(ir, (_RUNTIME,), scratch / "module.so", ("-march=native",))
+        llvm_ir = self.translate(ir, scratch / "module.ll")
+        target = self.link((llvm_ir, _RUNTIME), scratch / "module.so", ("-march=native",))
         ctypes.CDLL("libm.so.6", mode=ctypes.RTLD_GLOBAL)
         return SharedObject(library=_load(target), symbol=f"_mlir_ciface_{entry}")
 
-    def link(
-        self, ir: str, sources: Sequence[Path], target: Path, flags: Sequence[str] = ()
-    ) -> Path:
-        """A shared object of a module in the LLVM dialect and of C sources; returns `target`."""
-        llvm_ir = _run([str(self._tool("mlir-translate")), "--mlir-to-llvmir"], ir)
-        source = target.with_suffix(".ll")
-        source.write_text(llvm_ir)
+    def translate(self, ir: str, target: Path) -> Path:
+        """Writes a module of the LLVM dialect as LLVM IR; returns `target`."""
+        target.write_text(_run([str(self._tool("mlir-translate")), "--mlir-to-llvmir"], ir))
+        return target
+
+    def link(self, sources: Sequence[Path], target: Path, flags: Sequence[str] = ()) -> Path:
+        """Compiles LLVM IR and C into one shared object; returns `target`."""
         argv = [str(self._tool("clang")), "-O3", "-fPIC", "-shared", "-nostdlib", *flags]
         argv += ["-Wno-override-module", f"--ld-path={self._tool('ld.lld')}"]
-        _run([*argv, str(source), *map(str, sources), "-o", str(target)])
+        _run([*argv, *map(str, sources), "-o", str(target)])
         return target
 
     def _tool(self, name: str) -> Path:

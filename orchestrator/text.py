@@ -6,6 +6,8 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
+from orchestrator.job import KernelFacts
+
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
     r"|\x1b[\]PX^_].*?(?:\x1b\\|\x07|$)"  # OSC, DCS, …: titles, links, clipboard
@@ -60,6 +62,20 @@ def table(rows: Sequence[Sequence[str]], *, indent: str = "", gap: int = 3) -> l
     ]
 
 
+def kernel_rows(facts: Iterable[KernelFacts]) -> list[tuple[str, ...]]:
+    """What an assembler said of each kernel, below a row of titles; nothing of no kernels."""
+    rows = []
+    for fact in facts:
+        registers = "" if fact.registers is None else f"{fact.registers:,}"
+        spilled, shared = (
+            "" if count is None else size(count)
+            for count in (fact.spilled_bytes, fact.shared_bytes)
+        )
+        code = f"{fact.form} {size(fact.code_bytes)}"
+        rows.append((fact.chip, fact.kernel, code, registers, spilled, shared))
+    return [("chip", "kernel", "code", "registers", "spilled", "shared"), *rows] if rows else []
+
+
 def plural(count: int, noun: str) -> str:
     """`1 cell`, `2 cells`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
@@ -76,6 +92,16 @@ def seconds(value: float) -> str:
         return f"{minutes} min {rest:02} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02} min"
+
+
+def duration(nanoseconds: float) -> str:
+    """`850 ns`, `12.3 us`, `4.56 ms`, `1.20 s`: three digits."""
+    amount = float(nanoseconds)
+    for unit in ("ns", "us", "ms"):
+        if amount < 999.5:
+            return f"{amount:.{0 if unit == 'ns' or amount >= 99.95 else 1}f} {unit}"
+        amount /= 1000
+    return f"{amount:.2f} s"
 
 
 def size(value: int) -> str:

@@ -1,0 +1,1 @@
+"""Triton as a compiler of its own: kernels recorded, compiled, interpreted, launched."""

@@ -1,0 +1,1 @@
+"""What a machine says about its GPUs from outside: kernel log, vendor's tool, sysfs."""
