@@ -71,6 +71,9 @@ Driver = Literal["cuda", "hip", "opencl", "vulkan"]
 """What binds kernels to a GPU at run time; the sources are in `harness/gpu/shim/`."""
 
 
+Device = Literal["", "nvidia", "amd", "intel"]
+"""Whose GPU a job executes on."""
+
 SPIRV = "spirv"
 """The chip of drivers that compile for whatever device they find."""
 
@@ -165,7 +168,7 @@ class Job:
     workers: int = 1
     """Cells that run at the same time."""
     toolchain: Literal["auto", "release", "bindings"] = "auto"
-    device: Literal["", "nvidia", "amd", "intel"] = ""
+    device: Device = ""
     """Whose GPUs the container is given; empty: none."""
     mode: Literal["run", "record"] = "run"
     """`record`: no lowering; the framework's outputs come back as artifact `golden.npz`."""

@@ -17,7 +17,18 @@ from orchestrator.config.recipes import expand_target
 from orchestrator.config.suggest import listing, nearest, unknown
 from orchestrator.errors import UsageError
 from orchestrator.host import Host
-from orchestrator.job import SPIRV, Cell, Constant, Golden, Job, Keep, Target, Tolerance, Workload
+from orchestrator.job import (
+    SPIRV,
+    Cell,
+    Constant,
+    Device,
+    Golden,
+    Job,
+    Keep,
+    Target,
+    Tolerance,
+    Workload,
+)
 
 _NO_OPTIONS = WorkloadOptions()
 
@@ -32,6 +43,8 @@ class PlannedCell:
     runnable: bool
     reason: str
     """Why not; empty when runnable."""
+    device: Device = ""
+    """Whose GPU it executes on; empty for CPUs, software and code that is only assembled."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,17 +173,21 @@ def make_jobs(
     A job's id is `<run>.<stack>.<pool>`: unique among runs, fit for file and container names.
     """
     groups: dict[tuple[str, str], list[Cell]] = {}
+    devices: dict[str, Device] = {}
     for planned in cells:
         if planned.runnable:
             cell = dataclasses.replace(planned.cell, keep=keep)
             groups.setdefault((planned.stack, cell.pool), []).append(cell)
+            devices[cell.pool] = planned.device
     return tuple(
         Job(
             id=f"{run}.{stack}.{pool}",
             stack=stack,
             pool=pool,
+            # a device is not shared: what one cell does to it must not be another's fault
+            device=devices[pool],
             cells=tuple(group),
-            workers=max(1, min(workers, len(group))),
+            workers=1 if devices[pool] else max(1, min(workers, len(group))),
             toolchain=toolchain,
             mode=mode,
         )
@@ -275,6 +292,7 @@ class _Planner:
             tier=pipeline.tier,
             runnable=not reason,
             reason=reason,
+            device=_device(matrix.pools[key.pool]),
         )
 
     def _executes(self, name: str) -> bool:
@@ -285,11 +303,19 @@ class _Planner:
         """What kernels are made for on a pool; empty on CPUs."""
         if (recipe, name) not in self._made:
             config, gpu = self._config, self._config.matrix.pools[name].gpu
-            self._made[recipe, name] = () if gpu is None else tuple(
-                expand_target(
-                    config.pipelines[recipe], gpu.driver, chip, config.definitions, config.libraries
+            self._made[recipe, name] = (
+                ()
+                if gpu is None
+                else tuple(
+                    expand_target(
+                        config.pipelines[recipe],
+                        gpu.driver,
+                        chip,
+                        config.definitions,
+                        config.libraries,
+                    )
+                    for chip in _chips(gpu, self._host)
                 )
-                for chip in _chips(gpu, self._host)
             )
         return self._made[recipe, name]
 
@@ -315,6 +341,15 @@ class _Planner:
             if matches(cell_id) is not None
         }
         return {**self._table, **layers} if layers else self._table
+
+
+def _device(pool: Pool) -> Device:
+    device = pool.gpu.device if pool.gpu else "none"
+    match device:
+        case "none" | "software":
+            return ""
+        case _:
+            return device
 
 
 def _chips(gpu: GpuPool, host: Host) -> tuple[str, ...]:

@@ -35,9 +35,12 @@ def _load(root: Path, *, goldens: bool = True, today: dt.date | None = None) -> 
 
 
 def _detect() -> Host:
+    import dataclasses
+
+    from orchestrator.gpus import detect_gpus
     from orchestrator.host import detect
 
-    return detect()
+    return dataclasses.replace(detect(), gpus=detect_gpus())
 
 
 def _choose(name: EngineName, root: Path, settings: Settings) -> tuple[Engine, str]:

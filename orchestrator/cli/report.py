@@ -23,6 +23,7 @@ from orchestrator.config.models import Pins
 from orchestrator.engines.base import Environment
 from orchestrator.host import Host
 from orchestrator.job import Status
+from orchestrator.plan import PlannedCell
 from orchestrator.results.schema import Result
 from orchestrator.text import counts, indented, one_line, plain, plural, seconds
 
@@ -60,6 +61,23 @@ def versions_line(pins: Pins, environment: Environment) -> str:
     # an engine may have found another release than the pinned one, or none
     llvm = environment.facts.get("llvm", pins.llvm.version)
     return " · ".join([*shown, f"LLVM {llvm}" if llvm else "no LLVM release"])
+
+
+def gpu_line(host: Host, cells: Iterable[PlannedCell]) -> str:
+    """One line about this machine's GPUs; empty where no cell is for any."""
+    if not any(planned.cell.targets for planned in cells):
+        return ""
+    here = [
+        " ".join(filter(None, (gpu.name, gpu.chip, f"driver {gpu.driver_version}")))
+        for gpu in host.gpus
+        if not gpu.problem
+    ]
+    if here:
+        return f"gpu   {'; '.join(here)}"
+    return (
+        "gpu   none here that can be used: code for all vendors is assembled and checked, and "
+        "executed on GPUs in software"
+    )
 
 
 def cpu_line(host: Host) -> str:

@@ -22,7 +22,15 @@ from orchestrator.cli.params import (
     json_option,
     section,
 )
-from orchestrator.cli.report import SilentReporter, TextReporter, blocks, console, cpu_line, summary
+from orchestrator.cli.report import (
+    SilentReporter,
+    TextReporter,
+    blocks,
+    console,
+    cpu_line,
+    gpu_line,
+    summary,
+)
 from orchestrator.cli.resuming import find_unfinished, split_resume
 from orchestrator.cli.selecting import Asked, Chosen, choose, require_runnable, skips
 from orchestrator.errors import ExitCode
@@ -182,7 +190,9 @@ def _reporter(
         here = [p for p in runnable if p.cell.pool == pool]
         jobs = plural(len({p.stack for p in here}), "job")
         what = f"{plural(len(here), 'cell')}, {jobs}, {engine}"
-        reporter.head(f"pool  {pool:<14}{cpu_line(app.host)}   {what}")
+        reporter.head(f"pool  {pool:<20}{cpu_line(app.host)}   {what}")
+    if line := gpu_line(app.host, plan.cells):
+        reporter.head(line)
     for reason, count in skips(plan.cells).items():
         reporter.head(f"skip  {plural(count, 'cell')}: {reason}")
     with reporter:

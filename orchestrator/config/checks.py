@@ -26,6 +26,7 @@ from orchestrator.config.recipes import run_names
 from orchestrator.config.source import Path
 from orchestrator.config.suggest import listing, nearest, unknown
 from orchestrator.errors import Problem
+from orchestrator.harness.gpu.chips import wrong_chip
 
 PHASES = ("build", "ingress", "codegen", "execute", "compare", "perf")
 """Phases of a failure, besides `lower:<recipe>`."""
@@ -67,6 +68,7 @@ def cross_check(definitions: Definitions, today: dt.date | None) -> list[Problem
         return problems
     problems += _stacks(definitions, matrix)
     problems += _workload_options(definitions, matrix)
+    problems += _chips(definitions, matrix)
     wrong = [
         problem
         for name, pipeline in matrix.pipelines.items()
@@ -95,6 +97,20 @@ def _stacks(definitions: Definitions, matrix: Matrix) -> Iterator[Problem]:
         if stack not in known:
             message = f"matrix.yaml has {unknown('stack', stack, known)}"
             yield pins.source.problem(("stacks", stack), message, key=True)
+
+
+def _chips(definitions: Definitions, matrix: Matrix) -> Iterator[Problem]:
+    """Chips that nobody knows, or of another vendor."""
+    source = definitions.matrix.source
+    for name, pool in matrix.pools.items():
+        if pool.gpu is None:
+            continue
+        path: Path = ("pools", name, "gpu")
+        for i, chip in enumerate(pool.gpu.chips or ()):
+            if wrong := wrong_chip(chip, pool.gpu.driver):
+                yield source.problem((*path, "chips", i), wrong)
+        if pool.gpu.device == "none" and pool.gpu.chips is None and pool.gpu.driver != "opencl":
+            yield source.problem(path, "`device: none` needs `chips` to make code for")
 
 
 def _ingress(definitions: Definitions) -> Iterator[Problem]:

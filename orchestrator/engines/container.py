@@ -6,19 +6,20 @@ the isolation that is recorded with every result, so that the three cannot say d
 
 from __future__ import annotations
 
+import contextlib
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from docker.types import LogConfig, Mount, Ulimit
+from docker.types import DeviceRequest, LogConfig, Mount, Ulimit
 
 from orchestrator.engines.base import Isolation
 from orchestrator.engines.docker_host import EngineInfo
 from orchestrator.engines.owner import Owner
-from orchestrator.job import Job
+from orchestrator.job import Device, Job
 
 LABEL = "lh-ci"
 WORKSPACE_LABEL = f"{LABEL}.workspace"
@@ -31,6 +32,9 @@ SUPERVISOR_BYTES = 1 << 30
 """For the harness itself and the frontend that it keeps imported."""
 MAX_PROCESSES = 4096
 """Processes and threads: compilers start one thread per core, a fork bomb starts all there are."""
+
+_NODES: Mapping[str, tuple[str, ...]] = {"amd": ("/dev/kfd", "/dev/dri"), "intel": ("/dev/dri",)}
+"""What is handed to a container for a GPU; NVIDIA's runtime knows by itself."""
 
 _ENVIRONMENT: Mapping[str, str] = {
     "PYTHONPATH": JOB_FOLDER,
@@ -80,6 +84,10 @@ class Container:
     """`uid:gid`, never root's."""
     limits: Limits
     labels: Mapping[str, str]
+    gpu: Device
+    """Whose GPU it is handed; empty: none."""
+    groups: tuple[int, ...]
+    """Numbers of the groups that may open the GPU's device nodes."""
     relabel: bool
     """The engine runs under SELinux, which must be told that the container may read the job."""
 
@@ -115,6 +123,7 @@ class Container:
             "log_config": LogConfig(type="none"),
             "restart_policy": {"Name": "no"},
         }
+        options |= self._gpu_options()
         if self.relabel:
             options["binds"] = [f"{self.job_dir}:{JOB_FOLDER}:ro,z"]
         else:
@@ -129,6 +138,17 @@ class Container:
             options["nano_cpus"] = limits.cpus * 1_000_000_000
         return options
 
+    def _gpu_options(self) -> dict[str, Any]:
+        if self.gpu == "nvidia":
+            capabilities = [["gpu", "compute", "utility"]]
+            return {"device_requests": [DeviceRequest(count=-1, capabilities=capabilities)]}
+        if not self.gpu:
+            return {}
+        return {
+            "devices": [f"{node}:{node}:rw" for node in _NODES[self.gpu]],
+            "group_add": [str(group) for group in self.groups],
+        }
+
     def argv(self) -> tuple[str, ...]:
         """The command line that runs the same container by hand."""
         limits = self.limits
@@ -136,6 +156,11 @@ class Container:
         argv += [f"--tmpfs={SCRATCH}:{_scratch_options(limits)}"]
         argv += ["--cap-drop=ALL", "--security-opt=no-new-privileges", "--ipc=private", "--init"]
         argv += ["--ulimit=core=0:0", "--log-driver=none", f"--user={self.user}"]
+        if self.gpu == "nvidia":
+            argv.append('--gpus=all,"capabilities=gpu,compute,utility"')
+        elif self.gpu:
+            argv += [f"--device={node}" for node in _NODES[self.gpu]]
+            argv += [f"--group-add={group}" for group in self.groups]
         if limits.memory_bytes is not None:
             argv += [f"--memory={limits.memory_bytes}", f"--memory-swap={limits.memory_bytes}"]
         if limits.processes is not None:
@@ -181,6 +206,8 @@ def describe(
         job_dir=job_dir,
         user=user,
         limits=limits_for(job, engine, scratch_bytes),
+        gpu=job.device,
+        groups=_groups(_NODES.get(job.device, ())),
         labels={
             WORKSPACE_LABEL: str(workspace),
             f"{LABEL}.run": run,
@@ -189,6 +216,16 @@ def describe(
         },
         relabel=engine.selinux,
     )
+
+
+def _groups(nodes: Iterable[str]) -> tuple[int, ...]:
+    """Who owns device nodes, those in a folder included; by number, as containers know no names."""
+    found: set[int] = set()
+    for node in map(Path, nodes):
+        for path in (node, *node.glob("*")):
+            with contextlib.suppress(OSError):
+                found.add(path.stat().st_gid)
+    return tuple(sorted(found - {0}))
 
 
 def container_name(run: str, job: str) -> str:

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from orchestrator.engines import guard, interpreters
+from orchestrator.engines import guard, interpreters, sysroot
 from orchestrator.engines.base import Availability, Environment, Progress
 from orchestrator.engines.llvm_release import Release, ReleaseFinder
 from orchestrator.engines.locks import if_free
@@ -44,6 +44,8 @@ class VenvEngine:
         state = (root / settings.state).absolute()
         self._scratch = state / "scratch"
         environ = os.environ if environ is None else environ
+        self._environ = environ
+        self._sysroots = state / "sysroots"
         self._builder = VenvBuilder(
             root=root, folder=state / "venvs", settings=settings, environ=environ
         )
@@ -69,7 +71,10 @@ class VenvEngine:
         venv = None if force else self._builder.ready(stack, frontend)
         built = venv or self._builder.build(stack, frontend, progress, force=force)
         release = self._releases.find(pins.llvm, progress, force=force)
-        return _environment(stack, built, release, cached=venv is not None)
+        system = sysroot.find(
+            stack, frontend.system, self._sysroots, self._settings, self._environ, progress
+        )
+        return _environment(stack, built, release, system, cached=venv is not None)
 
     def start(self, job: Job, job_dir: Path, environment: Environment) -> ProcessSession:
         """Starts the harness in a scratch folder of its own, with a clean environment.
@@ -84,7 +89,7 @@ class VenvEngine:
         venv = Path(environment.reference)
         return ProcessSession(
             (str(venv / "bin" / "python"), "-m", "orchestrator.harness", str(job_dir)),
-            env=_harness_environment(venv, job_dir, work, environment.facts.get("llvm_prefix", "")),
+            env=_harness_environment(venv, job_dir, work, environment.facts),
             cwd=work,
             scratch=scratch,
             max_file_bytes=self._settings.scratch_bytes,
@@ -117,8 +122,12 @@ class VenvEngine:
         return scratch
 
 
-def _environment(stack: str, venv: Venv, release: Release, *, cached: bool) -> Environment:
+def _environment(
+    stack: str, venv: Venv, release: Release, system: sysroot.Sysroot, *, cached: bool
+) -> Environment:
     identity = f"{venv.digest} llvm {release.version or 'none'}"
+    if system.folder:
+        identity += f" system {system.folder.name}"
     return Environment(
         stack=stack,
         engine=VenvEngine.name,
@@ -130,14 +139,20 @@ def _environment(stack: str, venv: Venv, release: Release, *, cached: bool) -> E
             "llvm": release.version,
             "llvm_note": release.note,
             "llvm_prefix": str(release.prefix or ""),
+            "sysroot": str(system.folder or ""),
+            "sysroot_note": system.note,
         },
     )
 
 
-def _harness_environment(venv: Path, job_dir: Path, work: Path, llvm: str) -> dict[str, str]:
+def _harness_environment(
+    venv: Path, job_dir: Path, work: Path, facts: Mapping[str, str]
+) -> dict[str, str]:
     """All that the harness sees: no proxies, no tokens, nothing of the user's own."""
+    path = f"{venv / 'bin'}:{_PATH}"
+    llvm, system = facts.get("llvm_prefix", ""), facts.get("sysroot", "")
     return {
-        "PATH": f"{venv / 'bin'}:{_PATH}",
+        "PATH": path,
         "HOME": str(work),
         "TMPDIR": str(work),
         "LANG": "C.UTF-8",
@@ -147,6 +162,7 @@ def _harness_environment(venv: Path, job_dir: Path, work: Path, llvm: str) -> di
         "PYTHONDONTWRITEBYTECODE": "1",  # a job's folder is only read
         **dict.fromkeys(_ONE_THREAD, "1"),
         **({"LH_LLVM_PREFIX": llvm} if llvm else {}),
+        **(sysroot.environment(Path(system), path) if system else {}),
     }
 
 

@@ -89,6 +89,7 @@ def _run(cell: Cell, context: Context, stage: Stage) -> Outcome:
         status="pass",
         kernels=made.kernels,
         device=made.device,
+        kernel_ns=made.kernel_ns,
         golden="recorded" if cell.golden else "computed",
         inputs_sha256=digest,
     )

@@ -39,21 +39,33 @@ def lowered(cell: Cell, stage: Stage, loaded: Loaded, golden: Sequence[Array]) -
 def _on_gpu(
     cell: Cell, stage: Stage, exported: Exported, ir: str, loaded: Loaded, golden: Sequence[Array]
 ) -> Made:
+    from orchestrator.harness.gpu import bundle
     from orchestrator.harness.gpu.execute import execute
     from orchestrator.harness.gpu.targets import build
 
     built = [build(target, ir, stage, len(cell.targets) > 1) for target in cell.targets]
     kernels = tuple(fact for each in built for fact in each.facts)
+    results = _results(exported, golden)
+    files = bundle.make(
+        cell,
+        entry=exported.entry,
+        loaded=loaded,
+        results=results,
+        golden=golden,
+        built=built,
+        versions={**stage.context.toolchain.versions(), **stage.context.ingress.versions()},
+    )
+    stage.context.keep(bundle.archive_name(cell), bundle.zipped(files))
     if not cell.execute:
         return Made(results=exported.results, outputs=None, kernels=kernels)
     stage.enter("execute", "fail")
-    results = _results(exported, golden)
     executed = execute(built[0].library, exported.entry, loaded.arguments, results)
     return Made(
         results=exported.results,
         outputs=executed.outputs,
         kernels=kernels,
         device=executed.device,
+        kernel_ns=executed.kernel_ns,
     )
 
 

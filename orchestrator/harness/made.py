@@ -20,3 +20,5 @@ class Made:
     kernels: tuple[KernelFacts, ...] = ()
     device: Mapping[str, str | int] = field(default_factory=dict)
     """The GPU that executed it; empty for CPUs."""
+    kernel_ns: tuple[int, ...] = ()
+    """Nanoseconds that the kernels took on the device, for each call."""
