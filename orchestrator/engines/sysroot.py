@@ -94,8 +94,8 @@ def _relocate(root: Path, target: Path) -> None:
     vendors.mkdir()
     for manifest in sorted(root.glob("etc/OpenCL/vendors/*.icd")):
         name = Path(manifest.read_text(encoding="utf-8").strip()).name
-        for library in sorted(root.glob(f"usr/lib/*/{name}"))[:1]:
-            there = target / library.relative_to(root)
+        for found in sorted(root.glob(f"usr/lib/*/{name}"))[:1]:
+            there = target / found.relative_to(root)
             (vendors / manifest.name).write_text(f"{there}\n", encoding="utf-8")
 
 
