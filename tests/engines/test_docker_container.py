@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Iterator
@@ -372,3 +373,44 @@ class TestSession:
 )
 def test_how_it_ended_in_words(state: dict[str, Any], killed: bool, reason: str) -> None:
     assert exit_reason(state, killed=killed, memory_bytes=8 * GIB) == reason
+
+
+class TestDevices:
+    """What a container is handed for a GPU, told to the engine and to people alike."""
+
+    def handed(self, device: Any, monkeypatch: pytest.MonkeyPatch) -> Container:
+        monkeypatch.setattr(containers, "_groups", lambda nodes: (44, 105) if nodes else ())
+        return describe(
+            dataclasses.replace(job(), device=device),
+            JOB_DIR,
+            image="sha256:1",
+            workspace=Path("/work"),
+            user="1000:1000",
+            engine=engine(),
+            scratch_bytes=GIB,
+        )
+
+    def test_a_cpu_job_gets_none(self) -> None:
+        options = described().host_options()
+        assert not {"devices", "device_requests", "group_add"} & set(options)
+
+    def test_nvidia_through_its_runtime(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        container = self.handed("nvidia", monkeypatch)
+        (request,) = container.host_options()["device_requests"]
+        assert request["Count"] == -1
+        assert request["Capabilities"] == [["gpu", "compute", "utility"]]
+        assert any(word.startswith("--gpus=all") for word in container.argv())
+        assert container.host_options()["cap_drop"] == ["ALL"]
+
+    @pytest.mark.parametrize(
+        ("vendor", "nodes"), [("amd", ["/dev/kfd", "/dev/dri"]), ("intel", ["/dev/dri"])]
+    )
+    def test_device_nodes_and_their_groups(
+        self, vendor: str, nodes: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        container = self.handed(vendor, monkeypatch)
+        options = container.host_options()
+        assert options["devices"] == [f"{node}:{node}:rw" for node in nodes]
+        assert options["group_add"] == ["44", "105"]
+        assert {f"--device={node}" for node in nodes} <= set(container.argv())
+        assert {"--group-add=44", "--group-add=105"} <= set(container.argv())
