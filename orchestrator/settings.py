@@ -225,6 +225,16 @@ class Settings:
             "file that it may write.",
         ),
     ] = 2 << 30
+    gpu_device: Annotated[
+        str,
+        Setting(
+            variable="LH_GPU_DEVICE",
+            parse=_text,
+            kind="number",
+            default="`0`",
+            help="Which of several GPUs bundles are executed on, counted as their driver does.",
+        ),
+    ] = "0"
 
     @staticmethod
     def from_environment(environ: Mapping[str, str]) -> Settings:

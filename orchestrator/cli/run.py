@@ -186,11 +186,13 @@ def _reporter(
     runnable = [p for p in plan.cells if p.runnable]
     out = console()
     reporter = TextReporter(out, app.config.pins, len(runnable), done=len(runnable) - len(waiting))
-    for pool in dict.fromkeys(p.cell.pool for p in runnable):
+    pools = list(dict.fromkeys(p.cell.pool for p in runnable))
+    width = max(14, *(len(pool) + 1 for pool in pools)) if pools else 0
+    for pool in pools:
         here = [p for p in runnable if p.cell.pool == pool]
         jobs = plural(len({p.stack for p in here}), "job")
         what = f"{plural(len(here), 'cell')}, {jobs}, {engine}"
-        reporter.head(f"pool  {pool:<20}{cpu_line(app.host)}   {what}")
+        reporter.head(f"pool  {pool:<{width}}{cpu_line(app.host)}   {what}")
     if line := gpu_line(app.host, plan.cells):
         reporter.head(line)
     for reason, count in skips(plan.cells).items():

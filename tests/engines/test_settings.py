@@ -45,6 +45,7 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
         LH_APT_SOURCES="https://mirror.example/debian",
         LH_BUILD_ARGS="--network=host",
         LH_SCRATCH="512MiB",
+        LH_GPU_DEVICE="1",
     ) == Settings(
         state=Path("/var/lh"),
         python=python,
@@ -57,6 +58,7 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
         apt_sources="https://mirror.example/debian",
         build_args=("--network=host",),
         scratch_bytes=512 << 20,
+        gpu_device="1",
     )
 
 
@@ -64,6 +66,7 @@ def test_the_test_above_sets_every_setting() -> None:
     assert {s.variable for s in SETTINGS} == {
         *("LH_STATE", "LH_PYTHON", "LH_WHEELS", "LH_PIP_ARGS", "LH_CA_BUNDLE", "LH_LLVM_PREFIX"),
         *("LH_DOCKER_CLI", "LH_BASE_IMAGE", "LH_APT_SOURCES", "LH_BUILD_ARGS", "LH_SCRATCH"),
+        "LH_GPU_DEVICE",
     }
 
 
