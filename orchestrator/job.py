@@ -290,7 +290,7 @@ class KernelFacts:
     spilled_bytes: int | None = None
     """To memory, for each thread."""
     shared_bytes: int | None = None
-    """Static, for each block."""
+    """For each block, dynamic memory that a launch asks for included."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -133,6 +133,11 @@ def engine_errors(doing: str) -> Iterator[None]:
         text = str(error.explanation or error)
         if "no space left on device" in text:
             text = "the engine's disk is full. `docker system df` shows what is on it"
+        elif "could not select device driver" in text:
+            text = (
+                "the engine has no NVIDIA runtime to hand the GPU over with: install the NVIDIA "
+                "Container Toolkit, run `nvidia-ctk runtime configure`, and restart the engine"
+            )
         raise InfrastructureError(f"{doing}: {text.rstrip('.')}.") from error
     except (DockerException, requests.RequestException, urllib3.exceptions.HTTPError) as error:
         raise InfrastructureError(

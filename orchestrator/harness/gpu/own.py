@@ -34,6 +34,8 @@ def compiled(cell: Cell, stage: Stage, loaded: Loaded, compiler: OwnCompiler) ->
 def _compile(
     cell: Cell, stage: Stage, loaded: Loaded, compiler: OwnCompiler, target: Target
 ) -> CompiledProgram:
+    from orchestrator.harness.gpu.targets import check_fit
+
     def enter(name: str) -> None:
         stage.enter(name, "fail")
 
@@ -41,11 +43,13 @@ def _compile(
         stage.context.keep(f"kernels/{target.chip}/{name}", data)
 
     try:
-        return compiler.compile_for(cell, loaded, target, enter, keep)
+        program = compiler.compile_for(cell, loaded, target, enter, keep)
+        check_fit(program.facts)
     except CompilerFault as fault:
         if len(cell.targets) == 1 or fault.message.startswith(f"{target.chip}: "):
             raise
         raise CompilerFault(f"{target.chip}: {fault.message}") from fault
+    return program
 
 
 def _launch(

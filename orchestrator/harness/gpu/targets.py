@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.harness.blame import CompilerFault, MachineFault
 from orchestrator.harness.context import Stage
 from orchestrator.harness.gpu import chips, ir
-from orchestrator.harness.gpu.assemble import Assembled, assemble
+from orchestrator.harness.gpu.assemble import assemble
 from orchestrator.harness.gpu.runtime import SHIM_FLAGS, shim_source
 from orchestrator.harness.stages import Lowering
 from orchestrator.harness.toolchains.release import ReleaseToolchain
@@ -68,7 +68,7 @@ def _build(target: Target, module: str, stage: Stage) -> Built:
         assemble(target, binary, toolchain.prefix / "bin", scratch)
         for binary in ir.binaries(module)
     ]
-    _check_fit(parts)
+    check_fit(fact for part in parts for fact in part.facts)
     module = ir.with_binaries(module, {part.module: part.embedded for part in parts})
     lowering.keep("gpu-module-to-binary", module)
     module = lowering.through(target.host, module)
@@ -101,9 +101,12 @@ def release(stage: Stage) -> ReleaseToolchain:
     return toolchain
 
 
-def _check_fit(parts: list[Assembled]) -> None:
-    """Refuses kernels that want more of a chip than it has."""
-    for part in parts:
-        for fact in part.facts:
-            if fact.shared_bytes and (wrong := chips.fits(fact.chip, fact.shared_bytes)):
-                raise CompilerFault(f"{fact.kernel}: {wrong}")
+def check_fit(facts: Iterable[KernelFacts]) -> None:
+    """Refuses kernels that want more of a chip than it has.
+
+    Raises:
+        CompilerFault: names the kernel, what it wants and what there is.
+    """
+    for fact in facts:
+        if fact.shared_bytes and (wrong := chips.fits(fact.chip, fact.shared_bytes)):
+            raise CompilerFault(f"{fact.kernel}: {wrong}")
