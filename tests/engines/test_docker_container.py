@@ -348,6 +348,12 @@ class TestSession:
         with pytest.raises(InfrastructureError, match=r"does not see .*`--engine venv`"):
             session.__enter__()
 
+    def test_an_engine_without_nvidias_runtime(self, api: FakeApi, session: DockerSession) -> None:
+        text = 'could not select device driver "" with capabilities: [[gpu]]'
+        api.fail["start"] = refusal(500, text)
+        with pytest.raises(InfrastructureError, match="install the NVIDIA Container Toolkit"):
+            session.__enter__()
+
     def test_a_full_disk_of_the_engine(self, api: FakeApi, session: DockerSession) -> None:
         api.fail["start"] = refusal(500, "mkdir /var/lib/docker/x: no space left on device")
         with pytest.raises(InfrastructureError, match="the engine's disk is full"):
