@@ -18,7 +18,7 @@ from orchestrator.results.files import tree_bytes
 from orchestrator.text import plain, size
 
 _ENGINES = ("docker", "venv")
-_VENVS = ("venvs", "llvm")
+_VENVS = ("venvs", "llvm", "sysroots")
 """In the state folder: environments, and the LLVM release fetched for them."""
 _LITTLE = ("record", "crashes", "scratch")
 """In the state folder, with `--all`: what no other option names."""
@@ -43,7 +43,11 @@ class _Item:
 )
 @click.option("--runs", is_flag=True, help="All runs with their results, but those that run now.")
 @click.option("--images", is_flag=True, help="All images that lh-ci built.")
-@click.option("--venvs", is_flag=True, help="All virtual environments, and the LLVM they use.")
+@click.option(
+    "--venvs",
+    is_flag=True,
+    help="All virtual environments, and the LLVM and system packages that they use.",
+)
 @click.option("--all", "everything", is_flag=True, help="All of it.")
 @click.option("--dry-run", is_flag=True, help="Only say what would go.")
 @pass_app

@@ -17,10 +17,11 @@ from pathlib import Path
 from orchestrator.engines import guard
 from orchestrator.engines.base import Progress
 from orchestrator.engines.debs import Apt
-from orchestrator.engines.locks import exclusive
+from orchestrator.engines.locks import exclusive, if_free
 from orchestrator.errors import InfrastructureError
 from orchestrator.settings import Settings
 
+_FETCH = ".fetch-"
 _VULKAN = "vulkan.json"
 _OPENCL = "opencl-vendors"
 
@@ -61,6 +62,19 @@ def find(
     return Sysroot(folder=target, note=str(target))
 
 
+def sweep(state: Path) -> list[str]:
+    """Removes what fetches that were killed left; returns what was removed."""
+    left = sorted(state.glob(f"{_FETCH}*"))
+    with contextlib.ExitStack() as stack:
+        # a fetch holds its stack's lock: what lies about while none is held is nobody's
+        locks = [stack.enter_context(if_free(lock)) for lock in sorted(state.glob("*.lock"))]
+        if not all(locks):
+            return []
+        for folder in left:
+            guard.remove_tree(folder)
+    return [str(folder) for folder in left]
+
+
 def _fetch(
     stack: str,
     packages: Mapping[str, str],
@@ -69,7 +83,7 @@ def _fetch(
     environ: Mapping[str, str],
     progress: Progress,
 ) -> None:
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".fetch-") as folder:
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=_FETCH) as folder:
         apt = Apt(Path(folder, "apt"), settings, environ)
         needed = apt.closure(packages, progress)
         size = sum(package.size for package in needed) / 1e6

@@ -110,7 +110,7 @@ class VenvEngine:
                     if free:
                         guard.remove_tree(folder)
                         removed.append(str(folder))
-        return (*removed, *self._releases.sweep())
+        return (*removed, *self._releases.sweep(), *sysroot.sweep(self._sysroots))
 
     def _new_scratch(self, job: str) -> Path:
         try:

@@ -90,3 +90,12 @@ def test_drivers_are_found_where_they_were_unpacked(tmp_path: Path, apt: type[Fa
     assert environment["LD_LIBRARY_PATH"] == str(folder / LIBRARIES)
     assert environment["PATH"] == f"/usr/bin:{folder / 'usr/bin'}"
     assert environment["LH_SYSROOT"] == str(folder)
+
+
+def test_what_a_killed_fetch_left_is_swept(tmp_path: Path, apt: type[FakeApt]) -> None:
+    made = found(tmp_path)
+    (tmp_path / ".fetch-killed" / "root").mkdir(parents=True)
+    assert sysroot.sweep(tmp_path) == [str(tmp_path / ".fetch-killed")]
+    assert made.folder is not None
+    assert made.folder.is_dir()
+    assert sysroot.sweep(tmp_path) == []

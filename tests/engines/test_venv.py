@@ -122,6 +122,8 @@ def test_the_pins_are_installed_exactly_and_once(root: Path, log: Path, python: 
         "llvm": "",
         "llvm_note": "turned off by LH_LLVM_PREFIX=none",
         "llvm_prefix": "",
+        "sysroot": "",
+        "sysroot_note": "",
     }
     (install,) = installs(log)
     assert install.endswith("--no-deps --only-binary=:all: torch==2.13.0+cpu numpy==2.4.6")
