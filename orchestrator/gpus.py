@@ -16,7 +16,9 @@ from orchestrator.host import Gpu
 Ask = Callable[[Sequence[str]], str]
 """Runs a command; what it printed, empty when it could not be run or took too long."""
 
-_QUERY = "name,compute_cap,driver_version,memory.total,pci.bus_id,vbios_version"
+_QUERY = (
+    "name,compute_cap,driver_version,memory.total,pci.bus_id,vbios_version,clocks.sm,clocks.mem"
+)
 _TIMEOUT_S = 10.0
 _AMD, _INTEL = "0x1002", "0x8086"
 
@@ -66,10 +68,13 @@ def _nvidia(root: Path, run: Ask) -> tuple[Gpu, ...]:
             memory_bytes=int(memory) << 20 if memory.isdecimal() else 0,
             pci=pci,
             firmware=firmware,
+            clocks=f"{core}/{memory_clock} MHz",
             nodes=tuple(nodes),
             problem=_unusable(nodes[:1], ""),
         )
-        for name, capability, driver, memory, pci, firmware in (r for r in rows if len(r) == 6)
+        for name, capability, driver, memory, pci, firmware, core, memory_clock in (
+            row for row in rows if len(row) == _QUERY.count(",") + 1
+        )
         if re.fullmatch(r"\d+\.\d+", capability)
     ]
     if gpus:

@@ -32,6 +32,8 @@ class Gpu:
     """`sm_90`, `gfx942`; empty when unknown."""
     driver_version: str = ""
     firmware: str = ""
+    clocks: str = ""
+    """Of cores and memory when it was looked at: `1980/2619 MHz`; empty when unknown."""
     memory_bytes: int = 0
     pci: str = ""
     """`0000:65:00.0`; empty when unknown."""

@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.gpus import detect_gpus, gfx_name
 
-SMI = "NVIDIA H100 PCIe, 9.0, 550.54.15, 81559, 00000000:65:00.0, 96.00.74.00.01\n"
+SMI = "NVIDIA H100 PCIe, 9.0, 550.54.15, 81559, 00000000:65:00.0, 96.00.74.00.01, 1980, 2619\n"
 
 
 def write(root: Path, file: str, text: str = "") -> None:
@@ -42,6 +42,7 @@ def test_an_nvidia_gpu(tmp_path: Path) -> None:
     assert (gpu.vendor, gpu.name, gpu.chip) == ("nvidia", "NVIDIA H100 PCIe", "sm_90")
     assert (gpu.driver_version, gpu.firmware) == ("550.54.15", "96.00.74.00.01")
     assert gpu.memory_bytes == 81559 << 20
+    assert gpu.clocks == "1980/2619 MHz"
     assert gpu.problem == ""
 
 

@@ -68,7 +68,7 @@ def gpu_line(host: Host, cells: Iterable[PlannedCell]) -> str:
     if not any(planned.cell.targets for planned in cells):
         return ""
     here = [
-        " ".join(filter(None, (gpu.name, gpu.chip, f"driver {gpu.driver_version}")))
+        " ".join(filter(None, (gpu.name, gpu.chip, f"driver {gpu.driver_version}", gpu.clocks)))
         for gpu in host.gpus
         if not gpu.problem
     ]

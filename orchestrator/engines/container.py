@@ -33,6 +33,7 @@ SUPERVISOR_BYTES = 1 << 30
 MAX_PROCESSES = 4096
 """Processes and threads: compilers start one thread per core, a fork bomb starts all there are."""
 
+_CDI = "nvidia.com/gpu=all"
 _NODES: Mapping[str, tuple[str, ...]] = {"amd": ("/dev/kfd", "/dev/dri"), "intel": ("/dev/dri",)}
 """What is handed to a container for a GPU; NVIDIA's runtime knows by itself."""
 
@@ -86,6 +87,8 @@ class Container:
     labels: Mapping[str, str]
     gpu: Device
     """Whose GPU it is handed; empty: none."""
+    cdi: bool
+    """NVIDIA's devices are described for the engine by the Container Device Interface."""
     groups: tuple[int, ...]
     """Numbers of the groups that may open the GPU's device nodes."""
     relabel: bool
@@ -139,6 +142,8 @@ class Container:
         return options
 
     def _gpu_options(self) -> dict[str, Any]:
+        if self.gpu == "nvidia" and self.cdi:
+            return {"device_requests": [DeviceRequest(driver="cdi", device_ids=[_CDI])]}
         if self.gpu == "nvidia":
             capabilities = [["gpu", "compute", "utility"]]
             return {"device_requests": [DeviceRequest(count=-1, capabilities=capabilities)]}
@@ -156,7 +161,9 @@ class Container:
         argv += [f"--tmpfs={SCRATCH}:{_scratch_options(limits)}"]
         argv += ["--cap-drop=ALL", "--security-opt=no-new-privileges", "--ipc=private", "--init"]
         argv += ["--ulimit=core=0:0", "--log-driver=none", f"--user={self.user}"]
-        if self.gpu == "nvidia":
+        if self.gpu == "nvidia" and self.cdi:
+            argv.append(f"--device={_CDI}")
+        elif self.gpu == "nvidia":
             argv.append('--gpus=all,"capabilities=gpu,compute,utility"')
         elif self.gpu:
             argv += [f"--device={node}" for node in _NODES[self.gpu]]
@@ -207,6 +214,7 @@ def describe(
         user=user,
         limits=limits_for(job, engine, scratch_bytes),
         gpu=job.device,
+        cdi=engine.cdi and has_cdi(),
         groups=_groups(_NODES.get(job.device, ())),
         labels={
             WORKSPACE_LABEL: str(workspace),
@@ -216,6 +224,16 @@ def describe(
         },
         relabel=engine.selinux,
     )
+
+
+def has_cdi(folders: Iterable[str] = ("/etc/cdi", "/var/run/cdi")) -> bool:
+    """Whether some file describes NVIDIA's devices (`nvidia-ctk cdi generate` writes it)."""
+    files = [file for folder in folders for file in sorted(Path(folder).glob("*.[yj]*"))]
+    for file in files:
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            if "nvidia.com/gpu" in file.read_text(encoding="utf-8"):
+                return True
+    return False
 
 
 def _groups(nodes: Iterable[str]) -> tuple[int, ...]:

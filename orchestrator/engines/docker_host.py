@@ -201,6 +201,8 @@ class EngineInfo:
     remapped: bool
     """User ids inside are not those outside (rootless, or user namespaces)."""
     selinux: bool
+    cdi: bool = False
+    """It knows the Container Device Interface, and it is turned on."""
 
 
 def engine_info(client: docker.APIClient) -> EngineInfo:
@@ -222,4 +224,5 @@ def engine_info(client: docker.APIClient) -> EngineInfo:
         pids_limit=bool(info.get("PidsLimit")),
         remapped="name=rootless" in security or "name=userns" in security,
         selinux="name=selinux" in security,
+        cdi=bool(info.get("CDISpecDirs")),
     )

@@ -384,7 +384,10 @@ def test_how_it_ended_in_words(state: dict[str, Any], killed: bool, reason: str)
 class TestDevices:
     """What a container is handed for a GPU, told to the engine and to people alike."""
 
-    def handed(self, device: Any, monkeypatch: pytest.MonkeyPatch) -> Container:
+    def handed(
+        self, device: Any, monkeypatch: pytest.MonkeyPatch, *, cdi: bool = False
+    ) -> Container:
+        monkeypatch.setattr(containers, "has_cdi", lambda: True)
         monkeypatch.setattr(containers, "_groups", lambda nodes: (44, 105) if nodes else ())
         return describe(
             dataclasses.replace(job(), device=device),
@@ -392,9 +395,24 @@ class TestDevices:
             image="sha256:1",
             workspace=Path("/work"),
             user="1000:1000",
-            engine=engine(),
+            engine=engine(cdi=cdi),
             scratch_bytes=GIB,
         )
+
+    def test_nvidia_by_the_container_device_interface(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        container = self.handed("nvidia", monkeypatch, cdi=True)
+        (request,) = container.host_options()["device_requests"]
+        assert (request["Driver"], request["DeviceIDs"]) == ("cdi", ["nvidia.com/gpu=all"])
+        assert "--device=nvidia.com/gpu=all" in container.argv()
+
+    def test_a_description_of_nvidias_devices_is_found(self, tmp_path: Path) -> None:
+        assert not containers.has_cdi([str(tmp_path)])
+        (tmp_path / "other.yaml").write_text("kind: vendor.example/device\n")
+        assert not containers.has_cdi([str(tmp_path)])
+        (tmp_path / "nvidia.yaml").write_text("kind: nvidia.com/gpu\n")
+        assert containers.has_cdi([str(tmp_path)])
 
     def test_a_cpu_job_gets_none(self) -> None:
         options = described().host_options()
