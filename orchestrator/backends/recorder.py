@@ -158,6 +158,7 @@ class Recorder:
             stages=outcome.stages,
             errors=outcome.errors,
             kernels=outcome.kernels,
+            kernel_ns=outcome.kernel_ns,
             device=outcome.device,
             evidence=attempt.evidence,
             golden=outcome.golden,

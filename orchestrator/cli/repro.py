@@ -14,6 +14,7 @@ from orchestrator.cli.app import App, pass_app
 from orchestrator.cli.params import engine_option, examples
 from orchestrator.cli.report import TextReporter, blocks, console
 from orchestrator.cli.selecting import Asked, choose, require_runnable
+from orchestrator.config.declare import declare
 from orchestrator.errors import InfrastructureError, UsageError
 from orchestrator.plan import PlannedCell
 from orchestrator.results.files import unwritable, write_atomically
@@ -52,6 +53,7 @@ def command(app: App, /, cell: str, out: Path | None, run_name: str | None, engi
     chosen, note = app.engine(plan.options.engine)
     run = app.runs.create(app.services.clock.now())
     run.write_plan(plan)
+    run.write_declared(declare(app.config))
     screen = console()
     with TextReporter(screen, app.config.pins, 1) as reporter:
         running.sweep(chosen, reporter)

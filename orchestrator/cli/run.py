@@ -33,6 +33,7 @@ from orchestrator.cli.report import (
 )
 from orchestrator.cli.resuming import find_unfinished, split_resume
 from orchestrator.cli.selecting import Asked, Chosen, choose, require_runnable, skips
+from orchestrator.config.declare import declare
 from orchestrator.errors import ExitCode
 from orchestrator.job import Keep
 from orchestrator.plan import PlannedCell, make_jobs
@@ -154,6 +155,7 @@ def _run(app: App, run: Run | None, plan: RunPlan, given: dict[str, Any]) -> int
     if run is None:
         run = app.runs.create(app.services.clock.now())
         run.write_plan(plan)
+        run.write_declared(declare(app.config))
     with _reporter(app, plan, run, note or engine.name, as_json=as_json) as reporter:
         running.sweep(engine, reporter)
         ran = running.execute(

@@ -141,6 +141,10 @@ class Expectation(Model):
     reason: Text
     issue: Text
     """Where it is tracked."""
+    owner: Text
+    """Who is asked about it."""
+    since: dt.date
+    """The day on which it was declared."""
     expires: dt.date
 
 

@@ -34,6 +34,8 @@ class Result:
     errors: tuple[OutputError, ...]
     kernels: tuple[KernelFacts, ...] = ()
     """Of GPU code: what each kernel takes of a chip."""
+    kernel_ns: tuple[int, ...] = ()
+    """Nanoseconds that the kernels took on a GPU, for each time the program was called."""
     device: Mapping[str, str | int] = field(default_factory=dict)
     """The GPU that executed it; empty for CPUs and for code that was only assembled."""
     evidence: tuple[Evidence, ...] = ()
@@ -45,6 +47,10 @@ class Result:
     started: str
     """UTC, ISO 8601."""
     seconds: float
+    agent: str = ""
+    """The registered machine that ran it; empty: the one that the orchestrator itself ran on."""
+    queued_seconds: float | None = None
+    """From when it could have run to when a machine took it; None: it did not wait for any."""
     engine: str
     environment: str
     """Digest of image or environment."""

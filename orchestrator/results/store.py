@@ -1,7 +1,7 @@
 """Runs on disk: one folder each, one document per attempt, nothing ever edited.
 
 .lh/runs/2026-11-20T21-04-11/
-  plan.json  run.json
+  plan.json  run.json  declared.json
   results/<cell>.<attempt>.json
   artifacts/<cell>/…     IR, inputs, outputs
   jobs/<job>/            what was handed to the engine
@@ -23,6 +23,7 @@ from orchestrator.config.suggest import nearest
 from orchestrator.engines.locks import if_free
 from orchestrator.errors import InfrastructureError, UsageError
 from orchestrator.results.artifacts import check_name
+from orchestrator.results.declared import Declared
 from orchestrator.results.files import unwritable, write_atomically
 from orchestrator.results.schema import Result, RunInfo, RunPlan
 
@@ -59,6 +60,14 @@ class Run:
     def plan(self) -> RunPlan:
         """Raises InfrastructureError when it is missing or damaged."""
         return self._read("plan.json", RunPlan)
+
+    def write_declared(self, declared: Declared) -> None:
+        """Writes `declared.json`."""
+        self._write("declared.json", declared)
+
+    def declared(self) -> Declared:
+        """Raises InfrastructureError when it is missing or damaged."""
+        return self._read("declared.json", Declared)
 
     def write_info(self, info: RunInfo) -> None:
         """Writes `run.json`, over an older one."""

@@ -255,6 +255,8 @@ def test_a_cell_is_expected_to_fail_in_one_way(tree: Tree) -> None:
     reason: another
     issue: tracked elsewhere
     expires: 2027-01-31
+    owner: maintainers
+    since: 2026-11-20
 """
     text = (tree.root / "matrix.yaml").read_text()
     tree.write("matrix.yaml", text + again)

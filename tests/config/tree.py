@@ -49,6 +49,8 @@ expectations:
     reason: f16 is not there yet
     issue: tracked elsewhere
     expires: 2027-01-31
+    owner: maintainers
+    since: 2026-11-20
 """,
     "images/pins.yaml": """\
 schema: 1

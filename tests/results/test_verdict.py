@@ -27,6 +27,8 @@ def expectation(**changed: Any) -> Expectation:
             "match": "failed to legalize",
             "reason": "not there yet",
             "issue": "tracker 7",
+            "owner": "maintainers",
+            "since": dt.date(2026, 11, 1),
             "expires": dt.date(2027, 1, 31),
             **changed,
         }

@@ -1,0 +1,1 @@
+"""Many runs as columns: what a year of results is read from in seconds."""

@@ -1,0 +1,156 @@
+"""Rows in Parquet files: one for a run, or one for a month of runs.
+
+A file says of itself what it holds: its metadata has the runs and what was declared for them, so
+that it is a whole record without the folders that it was made from.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orchestrator import records
+from orchestrator.errors import InfrastructureError
+from orchestrator.results.declared import Declared
+from orchestrator.results.files import write_atomically
+from orchestrator.results.history.rows import Row
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ARCHIVE_SCHEMA = 1
+SUFFIX = ".parquet"
+_KEY = b"lighthouse-ci"
+_ROW_GROUP = 1 << 17
+_DICTIONARY_BYTES = 16 << 20
+"""Large enough for a month of whatever cells share; beyond it Parquet gives up dictionaries."""
+
+DICTIONARIES = (
+    *("run", "cell", "status", "phase", "message", "expectation", "tier", "stack", "agent"),
+    *("stages", "fingerprint", "reproduce", "surroundings", "content"),
+)
+"""Columns of few distinct strings, read as codes into them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRecord:
+    """A run, apart from its attempts."""
+
+    run: str
+    """Its name."""
+    started: str
+    """UTC, ISO 8601."""
+    ended: str | None = None
+    """None: it was stopped, or is running."""
+    seconds: float = 0.0
+    engine: str = ""
+    version: str = ""
+    """Of the program that ran it."""
+    selection: tuple[str, ...] = ()
+    """Words of a command line; empty: the whole matrix."""
+    cells: int = 0
+    """How many it set out to run, skipped ones included."""
+    declared: str = ""
+    """Digest of what was declared; empty: it was not kept."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Archive:
+    """What a file says of itself."""
+
+    runs: tuple[RunRecord, ...]
+    declared: Mapping[str, Declared] = field(default_factory=dict)
+    """By digest."""
+    stamp: str = ""
+    """Of the run folder that it was made from; see `orchestrator.results.history.source`."""
+    schema: int = ARCHIVE_SCHEMA
+
+
+def arrow_schema() -> pa.Schema:
+    """The columns, in the order of `Row`'s fields."""
+    import pyarrow as pa
+
+    kinds = {
+        "str": pa.string(),
+        "int": pa.int64(),
+        "float": pa.float64(),
+        "tuple[float, ...]": pa.list_(pa.float32()),
+    }
+    return pa.schema([pa.field(f.name, kinds[str(f.type)]) for f in dataclasses.fields(Row)])
+
+
+def table_of(rows: Iterable[Row]) -> pa.Table:
+    """Rows as a table with the columns of `arrow_schema`."""
+    import pyarrow as pa
+
+    schema = arrow_schema()
+    columns: dict[str, list[object]] = {name: [] for name in schema.names}
+    for row in rows:
+        for name, column in columns.items():
+            column.append(getattr(row, name))
+    return pa.table(columns, schema=schema)
+
+
+def write(path: Path, table: pa.Table, archive: Archive) -> None:
+    """Writes a file; readers see the old one or the whole new one.
+
+    Raises:
+        InfrastructureError: the disk is full, or cannot be written.
+    """
+    import pyarrow.parquet as pq
+
+    metadata = {_KEY: records.dumps(archive).encode()}
+    buffer = io.BytesIO()
+    pq.write_table(
+        table.replace_schema_metadata(metadata),
+        buffer,
+        compression="zstd",
+        row_group_size=_ROW_GROUP,
+        use_dictionary=list(DICTIONARIES),
+        dictionary_pagesize_limit=_DICTIONARY_BYTES,
+    )
+    write_atomically(path, buffer.getvalue())
+
+
+def read_archive(path: Path) -> Archive:
+    """What a file says of itself; its rows are not read.
+
+    Raises:
+        InfrastructureError: it is no such file, damaged, or of a later version.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        metadata: Mapping[bytes, bytes] = pq.read_metadata(path).metadata or {}
+        document = json.loads(metadata[_KEY])
+        return records.decode(Archive, document)
+    except KeyError:
+        raise InfrastructureError(f"{path} is no archive of results: leave it out") from None
+    except (OSError, ValueError, RecursionError, pa.ArrowException) as error:
+        raise InfrastructureError(f"{path} is damaged: {error}") from error
+
+
+def read_rows(path: Path, columns: Sequence[str]) -> pa.Table:
+    """Some columns of a file's rows; those of `DICTIONARIES` as codes.
+
+    Raises:
+        InfrastructureError: it is damaged, or lacks a column.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_table(
+            path,
+            columns=list(columns),
+            read_dictionary=[name for name in columns if name in DICTIONARIES],
+            memory_map=True,
+        )
+    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+        raise InfrastructureError(f"{path} is damaged: {error}") from error
