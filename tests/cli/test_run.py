@@ -411,7 +411,7 @@ def test_a_full_disk_ends_the_run_and_keeps_what_was_written(
 
     def fsync(descriptor: int) -> None:
         written.append(descriptor)
-        if len(written) > 6:
+        if len(written) > 7:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         original(descriptor)
 
