@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 ARCHIVE_SCHEMA = 1
 SUFFIX = ".parquet"
 _KEY = b"lighthouse-ci"
-_ROW_GROUP = 1 << 17
+_ROW_GROUP = 1 << 15
+"""Rows that are read together when the details of one are asked for."""
 _DICTIONARY_BYTES = 16 << 20
 """Large enough for a month of whatever cells share; beyond it Parquet gives up dictionaries."""
 

@@ -37,9 +37,10 @@ class Row:
     run: str
     cell: str
     attempt: int
-    """From 1; 0: skipped."""
+    """From 1; 0: there was none."""
     status: str
-    """As judged: `pass fail error miss skip xfail xpass`."""
+    """As judged: `pass fail error miss skip xfail xpass`; `none`: it was planned, and there is no
+    result."""
     phase: str = ""
     message: str = ""
     """Of a skip: the reason."""
@@ -102,19 +103,21 @@ def row(result: Result, stack: str = "") -> Row:
 
 
 def rows(results: Iterable[Result], planned: Iterable[PlannedCell], run: str) -> Iterator[Row]:
-    """Every attempt of a run, and a row for each cell that it skipped."""
+    """Every attempt of a run, and a row for each cell that has none: skipped, or not reached."""
     cells = list(planned)
     stacks = {each.cell.id: each.stack for each in cells}
+    attempted = set()
     for result in results:
+        attempted.add(result.cell)
         yield row(result, stacks.get(result.cell, ""))
     for each in cells:
-        if not each.runnable:
+        if each.cell.id not in attempted:
             yield Row(
                 run=run,
                 cell=each.cell.id,
                 attempt=0,
-                status="skip",
-                message=each.reason,
+                status="none" if each.runnable else "skip",
+                message="the run ended before its turn" if each.runnable else each.reason,
                 tier=each.tier,
                 stack=each.stack,
             )

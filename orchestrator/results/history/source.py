@@ -1,0 +1,138 @@
+"""Where results are: folders of runs and archives; each run folder is read once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.errors import InfrastructureError, UsageError
+from orchestrator.results.declared import Declared
+from orchestrator.results.history.archive import (
+    SUFFIX,
+    Archive,
+    RunRecord,
+    read_archive,
+    table_of,
+    write,
+)
+from orchestrator.results.history.rows import Row, rows
+from orchestrator.results.schema import RunInfo
+from orchestrator.results.store import RUN_NAME, Run
+
+_STAMPED = ("run.json", "plan.json", "declared.json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """An archive, and what it says of itself."""
+
+    path: Path
+    archive: Archive
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """All results below a folder."""
+
+    sources: tuple[Source, ...]
+    """By path."""
+    problems: tuple[str, ...]
+    """What could not be read; the rest counts."""
+
+
+def find(folder: Path, cache: Path, progress: Callable[[str], None]) -> Found:
+    """Archives and run folders directly in `folder`; runs are kept as archives in `cache`.
+
+    A run whose files have not changed since is not read again.
+
+    Raises:
+        UsageError: there is no such folder.
+        InfrastructureError: the cache cannot be written.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"no folder {folder}. Results are in .lh/runs after `lh-ci run`")
+    sources: list[Source] = []
+    problems: list[str] = []
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith("."):
+            continue
+        try:
+            if path.suffix == SUFFIX and path.is_file():
+                sources.append(Source(path=path, archive=read_archive(path)))
+            elif RUN_NAME.fullmatch(path.name) and path.is_dir():
+                sources.append(_of_run(Run(path), cache, problems, progress))
+        except InfrastructureError as error:
+            problems.append(str(error))
+    return Found(sources=tuple(sources), problems=tuple(problems))
+
+
+def _of_run(run: Run, cache: Path, problems: list[str], progress: Callable[[str], None]) -> Source:
+    """The archive of a run folder, made when it is not there or not of this state."""
+    stamp = _stamp(run)
+    path = cache / f"{run.name}.{hashlib.sha256(str(run.folder).encode()).hexdigest()[:8]}{SUFFIX}"
+    if path.is_file():
+        try:
+            archive = read_archive(path)
+        except InfrastructureError:
+            archive = None  # of another version, or cut short: made again
+        if archive is not None and archive.stamp == stamp:
+            return Source(path=path, archive=archive)
+    progress(f"reading {run.name}")
+    plan, info = run.plan(), _info(run)
+    results, wrong = run.results()
+    problems += wrong
+    declared = _declared(run)
+    record = RunRecord(
+        run=run.name,
+        started=info.started,
+        ended=info.ended,
+        seconds=info.seconds,
+        engine=info.engine,
+        version=info.version,
+        selection=plan.selection,
+        cells=len(plan.cells),
+        declared=declared.digest() if declared else "",
+    )
+    archive = Archive(
+        runs=(record,),
+        declared={record.declared: declared} if declared else {},
+        stamp=stamp,
+    )
+    attempted: list[Row] = list(rows(results, plan.cells, run.name))
+    write(path, table_of(attempted), archive)
+    return Source(path=path, archive=archive)
+
+
+def _info(run: Run) -> RunInfo:
+    """When a run was stopped before it wrote any, its name still says when it began."""
+    if (run.folder / "run.json").exists():
+        return run.info()
+    day, _, time = run.name[:19].partition("T")
+    return RunInfo(
+        run=run.name,
+        started=f"{day}T{time.replace('-', ':')}Z",
+        engine="",
+        engine_note="",
+        version="",
+    )
+
+
+def _declared(run: Run) -> Declared | None:
+    """Runs of earlier versions have none."""
+    return run.declared() if (run.folder / "declared.json").exists() else None
+
+
+def _stamp(run: Run) -> str:
+    """Changes whenever a file of the run does: names, sizes and times of all of them."""
+    digest = hashlib.sha256()
+    for path in [*(run.folder / name for name in _STAMPED), *_results(run)]:
+        if path.exists():
+            state = path.stat()
+            digest.update(f"{path.name}\0{state.st_size}\0{state.st_mtime_ns}\n".encode())
+    return digest.hexdigest()[:32]
+
+
+def _results(run: Run) -> Iterable[Path]:
+    return sorted((run.folder / "results").glob("*.json"))

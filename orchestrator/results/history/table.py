@@ -1,0 +1,233 @@
+"""Archives as NumPy columns: strings are codes into lists of distinct ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.errors import InfrastructureError
+from orchestrator.results.declared import Declared
+from orchestrator.results.history.archive import DICTIONARIES, RunRecord, read_rows
+from orchestrator.results.history.rows import STAGE_SEPARATOR
+from orchestrator.results.history.source import Source
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Ints = NDArray[np.int32]
+Floats = NDArray[np.float64]
+
+_NUMBERS = ("attempt", "started", "seconds", "queued_seconds", "error", "kernel_seconds")
+_EXECUTE = "execute"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Text:
+    """A column of strings, of shape (rows,)."""
+
+    codes: Ints
+    values: tuple[str, ...]
+    """Distinct; a code is an index."""
+
+    def at(self, row: int) -> str:
+        """The string of a row."""
+        return self.values[self.codes[row]]
+
+    def code(self, value: str) -> int:
+        """The code of a string; -1 when no row has it."""
+        try:
+            return self.values.index(value)
+        except ValueError:
+            return -1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """All attempts of all runs. Columns have shape (rows,), in no particular order."""
+
+    runs: tuple[RunRecord, ...]
+    """By start, then name; `run` has indexes into it."""
+    declared: Mapping[str, Declared]
+    """By digest."""
+    run: Ints
+    texts: Mapping[str, Text]
+    """`cell status phase message expectation tier stack agent stages fingerprint reproduce
+    surroundings content`, as in `rows.Row`."""
+    numbers: Mapping[str, Floats]
+    """`attempt started seconds queued_seconds error kernel_seconds`, as in `rows.Row`."""
+    stage_offsets: NDArray[np.int64]
+    """Shape (rows + 1,): where the stages of a row begin in `stage_seconds`."""
+    stage_seconds: NDArray[np.float32]
+    sources: tuple[Source, ...]
+    source: Ints
+    """Index into `sources`."""
+    position: Ints
+    """Of the row in its source."""
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return len(self.run)
+
+    def details(self, rows: Sequence[int]) -> dict[int, str]:
+        """The column `details` of some rows, as JSON text; a damaged file gives none."""
+        found: dict[int, str] = {}
+        for number in np.unique(self.source[list(rows)]) if len(rows) else ():
+            mine = [row for row in rows if self.source[row] == number]
+            wanted = [int(self.position[row]) for row in mine]
+            found.update(zip(mine, _details(self.sources[number], wanted), strict=True))
+        return found
+
+
+def load(sources: Iterable[Source]) -> Table:
+    """The columns of all sources; a run that is in several is taken from the first.
+
+    Raises:
+        InfrastructureError: an archive is damaged.
+    """
+    kept = tuple(sources)
+    vocabularies: dict[str, dict[str, int]] = {name: {} for name in DICTIONARIES}
+    parts = [_Part(source, vocabularies) for source in kept]
+    taken: set[str] = set()
+    for part in parts:
+        part.drop(taken)
+        taken |= {record.run for record in part.source.archive.runs}
+    return _join(kept, parts, vocabularies)
+
+
+class _Part:
+    """One source's columns, coded in the vocabularies of all."""
+
+    def __init__(self, source: Source, vocabularies: dict[str, dict[str, int]]) -> None:
+        self.source = source
+        names = [*DICTIONARIES, *_NUMBERS, "stage_seconds"]
+        table = read_rows(source.path, names).unify_dictionaries()
+        self.codes = {
+            name: _recoded(table.column(name), vocabularies[name]) for name in DICTIONARIES
+        }
+        self.numbers = {
+            name: np.asarray(table.column(name).to_numpy(), dtype=np.float64) for name in _NUMBERS
+        }
+        stages = table.column("stage_seconds").combine_chunks()
+        self.seconds = stages.flatten().to_numpy(zero_copy_only=False)
+        self.counts = np.asarray(stages.value_lengths().to_numpy(zero_copy_only=False), np.int64)
+        self.position = np.arange(len(table), dtype=np.int32)
+        self._run_codes = {
+            record.run: vocabularies["run"].get(record.run, -1) for record in source.archive.runs
+        }
+
+    def drop(self, taken: set[str]) -> None:
+        """Leaves out rows of runs that another source has, or that this one does not name."""
+        good = [code for run, code in self._run_codes.items() if run not in taken]
+        keep = np.isin(self.codes["run"], good)
+        if keep.all():
+            return
+        self.seconds = self.seconds[np.repeat(keep, self.counts)]
+        self.counts, self.position = self.counts[keep], self.position[keep]
+        self.codes = {name: codes[keep] for name, codes in self.codes.items()}
+        self.numbers = {name: column[keep] for name, column in self.numbers.items()}
+
+
+def _recoded(column: pa.ChunkedArray, vocabulary: dict[str, int]) -> Ints:
+    """Codes in a vocabulary that grows as it must."""
+    if column.null_count:
+        raise InfrastructureError("an archive has a text that is missing: make it again")
+    codes = [np.zeros(0, dtype=np.int32)]
+    for chunk in column.chunks:
+        mapped = [vocabulary.setdefault(v, len(vocabulary)) for v in chunk.dictionary.to_pylist()]
+        codes.append(np.asarray(mapped, dtype=np.int32)[chunk.indices.to_numpy()])
+    return np.concatenate(codes)
+
+
+def _join(
+    sources: tuple[Source, ...], parts: list[_Part], vocabularies: dict[str, dict[str, int]]
+) -> Table:
+    records = {r.run: r for source in reversed(sources) for r in source.archive.runs}
+    runs = tuple(sorted(records.values(), key=lambda r: (r.started, r.run)))
+    order = {record.run: index for index, record in enumerate(runs)}
+    ranks = np.asarray([order.get(name, -1) for name in vocabularies["run"]], dtype=np.int32)
+    declared: dict[str, Declared] = {}
+    for source in sources:
+        declared.update(source.archive.declared)
+    counts = _cat([part.counts for part in parts], np.int64)
+    texts = {
+        name: Text(
+            codes=_cat([part.codes[name] for part in parts], np.int32),
+            values=tuple(vocabularies[name]),
+        )
+        for name in DICTIONARIES
+    }
+    run = texts.pop("run").codes
+    return Table(
+        runs=runs,
+        declared=declared,
+        run=ranks[run] if len(ranks) else run,
+        texts=texts,
+        numbers={
+            name: _cat([part.numbers[name] for part in parts], np.float64) for name in _NUMBERS
+        },
+        stage_offsets=np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]),
+        stage_seconds=_cat([part.seconds for part in parts], np.float32),
+        sources=sources,
+        source=_cat(
+            [np.full(len(p.position), i, dtype=np.int32) for i, p in enumerate(parts)], np.int32
+        ),
+        position=_cat([part.position for part in parts], np.int32),
+    )
+
+
+def _cat(arrays: list[NDArray[Any]], dtype: Any) -> NDArray[Any]:
+    return np.concatenate([np.zeros(0, dtype), *arrays]).astype(dtype, copy=False)
+
+
+def _details(source: Source, positions: Sequence[int]) -> list[str]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(source.path) as file:
+            starts = np.cumsum(
+                [0, *(file.metadata.row_group(i).num_rows for i in range(file.num_row_groups))]
+            )
+            groups = np.searchsorted(starts, positions, side="right") - 1
+            columns = {
+                int(g): file.read_row_group(int(g), columns=["details"]).column("details")
+                for g in np.unique(groups)
+            }
+        return [
+            str(columns[int(g)][int(p - starts[g])].as_py())
+            for g, p in zip(groups, positions, strict=True)
+        ]
+    except (OSError, ValueError, IndexError, pa.ArrowException) as error:
+        raise InfrastructureError(f"{source.path} is damaged: {error}") from error
+
+
+def stage_columns(table: Table) -> tuple[Floats, Floats]:
+    """Seconds to code and seconds of execution, each of shape (rows,); NaN where there is none.
+
+    To code: all stages before `execute`, where the attempt got that far or has no such stage and
+    passed. Of execution: what kernels took where a GPU says so, else the stage.
+    """
+    size = len(table)
+    lowering, execute = np.full(size, np.nan), np.full(size, np.nan)
+    stages = table.texts["stages"]
+    counts = np.diff(table.stage_offsets)
+    for code, text in enumerate(stages.values):
+        names = text.split(STAGE_SEPARATOR) if text else []
+        rows = np.flatnonzero((stages.codes == code) & (counts == len(names)))
+        if not len(rows) or not names:
+            continue
+        seconds = table.stage_seconds[
+            table.stage_offsets[rows][:, None] + np.arange(len(names))
+        ].astype(np.float64)
+        if _EXECUTE in names:
+            at = names.index(_EXECUTE)
+            lowering[rows] = seconds[:, :at].sum(axis=1)
+            execute[rows] = seconds[:, at]
+        else:
+            lowering[rows] = seconds.sum(axis=1)
+    kernels = table.numbers["kernel_seconds"]
+    return lowering, np.where(np.isfinite(kernels), kernels, execute)
