@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from orchestrator.results.fingerprint import DIGEST
 from orchestrator.results.schema import Result
@@ -21,6 +22,47 @@ _HARDWARE = {
 }
 _DEVICE = {"device": "gpu_name", "chip": "gpu_chip", "driver_version": "gpu_driver"}
 """What a cell's process found on its GPU, by what the machine says of the same from outside."""
+
+
+class Recorded(Protocol):
+    """What an attempt says of its surroundings; see `Result`."""
+
+    @property
+    def agent(self) -> str: ...
+    @property
+    def engine(self) -> str: ...
+    @property
+    def environment(self) -> str: ...
+    @property
+    def toolchain(self) -> str: ...
+    @property
+    def versions(self) -> Mapping[str, str]: ...
+    @property
+    def hardware(self) -> Mapping[str, str | int]: ...
+    @property
+    def device(self) -> Mapping[str, str | int]: ...
+    @property
+    def workload_sha256(self) -> str: ...
+    @property
+    def constants(self) -> Mapping[str, str | int | float | bool]: ...
+    @property
+    def parts(self) -> Mapping[str, str]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """A `Recorded` by itself, as histories keep it."""
+
+    agent: str = ""
+    engine: str = ""
+    environment: str = ""
+    toolchain: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    hardware: Mapping[str, str | int] = field(default_factory=dict)
+    device: Mapping[str, str | int] = field(default_factory=dict)
+    workload_sha256: str = ""
+    constants: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    parts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +113,7 @@ def since_green(runs: Runs, result: Result) -> SinceGreen | None:
     )
 
 
-def changes(before: Result, after: Result) -> tuple[Change, ...]:
+def changes(before: Recorded, after: Recorded) -> tuple[Change, ...]:
     """What differs between two attempts of a cell, of all that is recorded.
 
     What one of them does not know has not changed: an attempt that was never started has no
@@ -80,7 +122,8 @@ def changes(before: Result, after: Result) -> tuple[Change, ...]:
     return tuple(_changes(before, after))
 
 
-def _changes(before: Result, after: Result) -> Iterator[Change]:
+def _changes(before: Recorded, after: Recorded) -> Iterator[Change]:
+    yield from _one("agent", before.agent, after.agent)
     yield from _one("engine", before.engine, after.engine)
     yield from _one("environment", before.environment, after.environment, digest=True)
     yield from _one("toolchain", before.toolchain, after.toolchain)

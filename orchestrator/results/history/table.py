@@ -35,7 +35,7 @@ class Text:
 
     def at(self, row: int) -> str:
         """The string of a row."""
-        return self.values[self.codes[row]]
+        return self.values[int(self.codes[row])]
 
     def code(self, value: str) -> int:
         """The code of a string; -1 when no row has it."""
