@@ -309,7 +309,7 @@ class _Planner:
                 else tuple(
                     expand_target(
                         config.pipelines[recipe],
-                        gpu.driver,
+                        gpu,
                         chip,
                         config.definitions,
                         config.libraries,

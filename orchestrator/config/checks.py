@@ -14,6 +14,7 @@ from orchestrator.config.cells import CellKey, cell_keys, selected
 from orchestrator.config.files import Definition
 from orchestrator.config.models import (
     Expectation,
+    GpuPool,
     Matrix,
     Pins,
     Pipeline,
@@ -23,10 +24,11 @@ from orchestrator.config.models import (
     Tolerances,
 )
 from orchestrator.config.recipes import run_names
-from orchestrator.config.source import Path
+from orchestrator.config.source import Path, Source
 from orchestrator.config.suggest import listing, nearest, unknown
 from orchestrator.errors import Problem
 from orchestrator.harness.gpu.chips import wrong_chip
+from orchestrator.job import Driver
 
 PHASES = ("build", "ingress", "codegen", "execute", "compare", "perf")
 """Phases of a failure, besides `lower:<recipe>`."""
@@ -111,6 +113,17 @@ def _chips(definitions: Definitions, matrix: Matrix) -> Iterator[Problem]:
                 yield source.problem((*path, "chips", i), wrong)
         if pool.gpu.device == "none" and pool.gpu.chips is None and pool.gpu.driver != "opencl":
             yield source.problem(path, "`device: none` needs `chips` to make code for")
+        yield from _other_egress(source, path, pool.gpu)
+
+
+def _other_egress(source: Source, path: Path, gpu: GpuPool) -> Iterator[Problem]:
+    """An egress that makes no code for the pool's driver, or that has to be told the chips."""
+    wanted: Driver = "opencl" if gpu.code == "xevm" else gpu.code
+    if gpu.driver != wanted:
+        message = f"egress `{gpu.code}` makes code for driver `{wanted}`, not for `{gpu.driver}`"
+        yield source.problem((*path, "egress"), message)
+    elif gpu.code == "xevm" and gpu.chips is None:
+        yield source.problem(path, "egress `xevm` needs `chips` to make code for")
 
 
 def _ingress(definitions: Definitions) -> Iterator[Problem]:
@@ -164,10 +177,10 @@ def _no_egress(definitions: Definitions, pipeline: Pipeline, name: str) -> str:
     if pool.gpu is None:
         wrong = f"recipe `{pipeline.recipe}` makes GPU code, and `{name}` is a pool of CPUs"
         return wrong if recipe.egress else ""
-    if pool.gpu.driver in recipe.egress:
+    if pool.gpu.code in recipe.egress:
         return ""
     known = listing(recipe.egress) or "none: it makes code for CPUs"
-    return f"recipe `{pipeline.recipe}` has no egress `{pool.gpu.driver}` for it. It has: {known}"
+    return f"recipe `{pipeline.recipe}` has no egress `{pool.gpu.code}` for it. It has: {known}"
 
 
 def _tier(definitions: Definitions, kind: str, name: str) -> str | None:

@@ -63,15 +63,26 @@ class Model(BaseModel):
 # --- matrix.yaml ------------------------------------------------------------------------------
 
 
+EgressName = Literal[Driver, "xevm"]
+"""An egress for each driver; `xevm`: another one for `opencl`, by LLVM's SPIR-V backend."""
+
+
 class GpuPool(Model):
     """What a pool of GPUs is driven by, and whether there is a device at all."""
 
     driver: Driver
+    egress: EgressName | None = None
+    """Which egress of a recipe makes its code; none: the one named as the driver."""
     device: Literal["nvidia", "amd", "intel", "software", "none"]
     """Whose devices; `software`: one that the stack brings, for any CPU; `none`: code is made and
     checked for `chips`, on any machine, and not executed."""
     chips: Annotated[tuple[Text, ...], Field(min_length=1)] | None = None
     """Such as `sm_90`; none: the chip of the device that is there."""
+
+    @property
+    def code(self) -> EgressName:
+        """The egress that makes its code."""
+        return self.egress or self.driver
 
 
 class Pool(Model):
@@ -318,8 +329,8 @@ class PipelineRecipe(Model):
     params: dict[Name, Param] = {}
     steps: tuple[RecipeStep, ...]
     """Empty where the frontend is a compiler of its own."""
-    egress: dict[Driver, Egress] = {}
-    """By driver; none: code for the CPU."""
+    egress: dict[EgressName, Egress] = {}
+    """By driver, or by another name that pools ask for; none: code for the CPU."""
 
 
 # --- golden/tolerances.yaml -------------------------------------------------------------------

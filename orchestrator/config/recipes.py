@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from orchestrator.config.files import Definition, read_text, whole
 from orchestrator.config.models import (
+    GpuPool,
     Param,
     ParamValue,
     PassStep,
@@ -22,7 +23,7 @@ from orchestrator.config.models import (
     ScheduleStep,
 )
 from orchestrator.errors import Problem
-from orchestrator.job import Contract, Driver, RecipeRun, Step, Target
+from orchestrator.job import Contract, RecipeRun, Step, Target
 
 Schedules = Mapping[str, Definition[Recipe]]
 """Focused recipes by name; one whose file is wrong has no value."""
@@ -119,15 +120,15 @@ def expand(
 
 
 def expand_target(
-    pipeline: PipelineRecipe, driver: Driver, chip: str, schedules: Schedules, libraries: Libraries
+    pipeline: PipelineRecipe, gpu: GpuPool, chip: str, schedules: Schedules, libraries: Libraries
 ) -> Target:
     """A pipeline's egress to one kind of GPU; empty where the frontend compiles by itself."""
-    egress = pipeline.egress.get(driver)
+    egress = pipeline.egress.get(gpu.code)
     if egress is None:
-        return Target(driver=driver, chip=chip)
+        return Target(driver=gpu.driver, chip=chip)
     env = {name: _default(param) for name, param in pipeline.params.items()} | {CHIP: chip}
     return Target(
-        driver=driver,
+        driver=gpu.driver,
         chip=chip,
         kernels=_expand(egress.kernels, env, schedules, libraries),
         host=_expand(egress.host, env, schedules, libraries),

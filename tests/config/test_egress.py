@@ -111,6 +111,14 @@ def test_every_chip_of_a_cross_pool_is_a_target(tree: Tree) -> None:
     assert [recipe.name for recipe in made[1].host] == ["to-llvm"]
 
 
+def test_a_pool_may_ask_for_another_egress_than_its_drivers(tree: Tree) -> None:
+    tree.edit("matrix.yaml", "driver: vulkan", "driver: opencl, egress: xevm, chips: [pvc, bmg]")
+    tree.edit("recipes/pipelines/torch_gpu.yaml", "  vulkan:", "  xevm:")
+    made = targets(tree, "soft")
+    assert [(t.driver, t.chip) for t in made] == [("opencl", "pvc"), ("opencl", "bmg")]
+    assert [step.passes for step in made[0].kernels[0].steps] == ["attach{chip=all}"]
+
+
 def test_nothing_is_executed_on_a_cross_pool_alone(tree: Tree) -> None:
     cells = plan_cells(tree.load(), AMD)
     executed = {p.cell.pool: p.cell.execute for p in cells}
@@ -185,6 +193,30 @@ def test_a_selection_may_be_for_some_pools_only(tree: Tree) -> None:
         ),
         (
             "matrix.yaml",
+            "driver: vulkan",
+            "driver: vulkan, egress: xevm",
+            "egress `xevm` makes code for driver `opencl`, not for `vulkan`",
+        ),
+        (
+            "matrix.yaml",
+            "driver: vulkan",
+            "driver: vulkan, egress: cuda",
+            "egress `cuda` makes code for driver `cuda`, not for `vulkan`",
+        ),
+        (
+            "matrix.yaml",
+            "driver: vulkan",
+            "driver: opencl, egress: xevm",
+            "egress `xevm` needs `chips` to make code for",
+        ),
+        (
+            "matrix.yaml",
+            "driver: vulkan",
+            "driver: opencl, egress: xevm, chips: [pvc]",
+            "recipe `torch_gpu` has no egress `xevm` for it. It has: cuda, vulkan",
+        ),
+        (
+            "matrix.yaml",
             "        pools: [cross]",
             "        pools: [corss]",
             "the pipeline has no pool `corss`. Did you mean `cross`?",
@@ -199,7 +231,7 @@ def test_a_selection_may_be_for_some_pools_only(tree: Tree) -> None:
             "recipes/pipelines/torch_gpu.yaml",
             "  cuda:",
             "  kuda:",
-            "egress.kuda: unknown key. Keys here: cuda, hip, opencl, vulkan",
+            "egress.kuda: unknown key. Keys here: cuda, hip, opencl, vulkan, xevm",
         ),
         (KERNELS, "to-kernels.check", "none.check", "no check recipes/schedules/none.check"),
         (

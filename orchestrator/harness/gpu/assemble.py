@@ -18,6 +18,8 @@ _UNRESOLVED = re.compile(r"^\.extern \.func .*?(\w+)\s*$", re.MULTILINE)
 _SPIRV_ENTRY = 15
 """OpEntryPoint (SPIR-V specification, 3.52.5)."""
 _SPIRV_MAGIC = 0x07230203
+_SPIRV_1_0 = b"\0\0\1\0"
+"""The header's second word, as little-endian machines write it (SPIR-V specification, 2.3)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,8 +152,7 @@ def _kernel_part(kernel: str) -> str:
 def _spirv(target: Target, binary: Binary, scratch: Path) -> Assembled:
     source = scratch / f"{binary.module}.spv"
     source.write_bytes(binary.data)
-    environment = "vulkan1.1" if target.driver == "vulkan" else "opencl1.2"
-    _run([tool("spirv-val"), "--target-env", environment, source], target)
+    _run([tool("spirv-val"), "--target-env", _environment(target, binary.data), source], target)
     files = {source.name: binary.data}
     embedded = binary
     if target.chip == "spir":
@@ -169,6 +170,13 @@ def _spirv(target: Target, binary: Binary, scratch: Path) -> Assembled:
         for name in entry_points(binary.data)
     )
     return Assembled(module=binary.module, embedded=embedded, files=files, facts=facts)
+
+
+def _environment(target: Target, spirv: bytes) -> str:
+    """Whose rules a module has to keep: of the oldest OpenCL that takes its version of SPIR-V."""
+    if target.driver == "vulkan":
+        return "vulkan1.1"
+    return "opencl1.2" if spirv[4:8] == _SPIRV_1_0 else "opencl2.2"
 
 
 def entry_points(spirv: bytes) -> list[str]:

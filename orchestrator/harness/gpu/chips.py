@@ -54,6 +54,9 @@ CHIPS: Mapping[str, Chip] = {
     "gfx1102": _LDS,
     "gfx1200": _LDS,
     "gfx1201": _LDS,
+    # as Intel's compilers name them; the driver, which compiles SPIR-V, says what a block may have
+    "pvc": Chip(drivers=("opencl",)),  # Data Center GPU Max
+    "bmg": Chip(drivers=("opencl",)),  # Arc B
     SPIRV: Chip(drivers=("opencl", "vulkan")),
     # SPIR 1.2, for OpenCL drivers that take no SPIR-V
     "spir": Chip(drivers=("opencl",)),

@@ -7,7 +7,7 @@ those with regions on a line that begins with `  })`. Nothing else is taken for 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,6 +21,7 @@ _SPIRV_MODULE = re.compile(r'^  "spirv\.module"\(.*?sym_name = "__spv__([^"]+)"'
 _BLOCK_SIZE = re.compile(r"known_block_size = array<i32: (\d+, \d+, \d+)>")
 _BINARY = re.compile(r'^  "gpu\.binary"\(.*?sym_name = "([^"]+)"')
 _OBJECT = re.compile(r'(?:(assembly|bin|offload) = )?"((?:[^"\\]|\\.)*)">\]')
+_CONTAINER_END = "}) {gpu.container_module} : () -> ()\n"
 _ESCAPE = re.compile(rb"\\(\\|[0-9A-Fa-f]{2})")
 
 
@@ -77,6 +78,36 @@ def with_spirv_nested(ir: str) -> str:
         lines += [block[0], *inner, *block[1:]]
     if spirv:
         raise CompilerFault(f"no gpu.module of the name {min(spirv)} for its spirv.module")
+    return "\n".join(lines)
+
+
+def for_xevm(ir: str) -> bool:
+    """Whether kernels are to be serialized by LLVM's SPIR-V backend."""
+    return "#xevm.target<" in ir
+
+
+def with_kernels_apart(ir: str, to_binary: Callable[[str], str]) -> str:
+    """The module, each `gpu.module` replaced by the `gpu.binary` that is made of it alone.
+
+    LLVM 22's SPIR-V backend keeps numbers from one module to the next: several modules in one
+    process give invalid SPIR-V now and then (https://github.com/llvm/llvm-project/issues/160613).
+
+    Raises:
+        CompilerFault: what was made has no binary.
+    """
+    head, _, rest = ir.partition('"builtin.module"')
+    opening = rest.partition("\n")[0]
+    lines: list[str] = []
+    for block in _blocks(ir):
+        found = _KERNEL_MODULE.match(block[0])
+        if found is None:
+            lines += block
+            continue
+        alone = "\n".join([f'{head}"builtin.module"{opening}', *block, _CONTAINER_END])
+        made = [line for line in to_binary(alone).split("\n") if _BINARY.match(line)]
+        if len(made) != 1:
+            raise CompilerFault(f"gpu.module @{found[1]} was not made a binary")
+        lines += made
     return "\n".join(lines)
 
 

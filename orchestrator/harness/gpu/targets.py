@@ -60,10 +60,7 @@ def _build(target: Target, module: str, stage: Stage) -> Built:
     stage.enter("codegen", "fail")
     if target.driver == "vulkan":
         module = ir.with_spirv_nested(module)
-    device_libraries = toolkit(scratch / "toolkit")
-    form = "bin" if spirv else "isa"
-    passes = f"gpu-module-to-binary{{format={form} toolkit={device_libraries}}}"
-    module = toolchain.apply(Step(tool="mlir-opt", passes=passes), module)
+    module = _to_binary(toolchain, module, "bin" if spirv else "isa", scratch)
     parts = [
         assemble(target, binary, toolchain.prefix / "bin", scratch)
         for binary in ir.binaries(module)
@@ -80,6 +77,14 @@ def _build(target: Target, module: str, stage: Stage) -> Built:
         stage.context.keep(f"kernels/{target.chip}/{name}", data)
     facts = tuple(fact for part in parts for fact in part.facts)
     return Built(target=target, library=library, files=files, facts=facts)
+
+
+def _to_binary(toolchain: ReleaseToolchain, module: str, form: str, scratch: Path) -> str:
+    passes = f"gpu-module-to-binary{{format={form} toolkit={toolkit(scratch / 'toolkit')}}}"
+    step = Step(tool="mlir-opt", passes=passes)
+    if ir.for_xevm(module):
+        return ir.with_kernels_apart(module, lambda alone: toolchain.apply(step, alone))
+    return toolchain.apply(step, module)
 
 
 def link_runtime(toolchain: ReleaseToolchain, driver: Driver, target: Path, *host: Path) -> Path:

@@ -15,6 +15,8 @@ from orchestrator.job import Driver
         ("gfx942", "hip", ""),
         ("spirv", "vulkan", ""),
         ("spir", "opencl", ""),
+        ("pvc", "opencl", ""),
+        ("pvc", "vulkan", "chip `pvc` is not of driver `vulkan`. Its chips: spirv"),
         ("sm_91", "cuda", "no chip `sm_91` is known. Did you mean `sm_90`?"),
         ("gfx942", "cuda", "chip `gfx942` is not of driver `cuda`. Its chips: sm_70"),
         ("spir", "vulkan", "chip `spir` is not of driver `vulkan`. Its chips: spirv"),

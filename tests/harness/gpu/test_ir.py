@@ -10,8 +10,10 @@ from orchestrator.harness.blame import CompilerFault
 from orchestrator.harness.gpu.ir import (
     Binary,
     binaries,
+    for_xevm,
     with_binaries,
     with_block_sizes,
+    with_kernels_apart,
     with_spirv_nested,
 )
 
@@ -71,6 +73,37 @@ def test_shaders_move_into_the_modules_that_they_were_made_from() -> None:
     assert sorted(line.strip() for line in nested.split("\n")) == sorted(
         line.strip() for line in beside.split("\n")
     )
+
+
+def test_each_kernel_module_becomes_a_binary_by_itself() -> None:
+    seen: list[str] = []
+
+    def to_binary(alone: str) -> str:
+        seen.append(alone)
+        name = "first" if '"first"' in alone else "second"
+        return binary_text('bin = "x"').replace("kernels", name)
+
+    made = with_kernels_apart("#alias = 1\n" + OUTLINED, to_binary)
+    assert [b.module for b in binaries(made)] == ["first", "second"]
+    assert "gpu.module" not in made
+    assert made.split("\n")[:6] == ["#alias = 1", *OUTLINED.split("\n")[:5]]
+    assert made.endswith("\n}) {gpu.container_module} : () -> ()\n")
+    for alone, name in zip(seen, ("first", "second"), strict=True):
+        assert alone.startswith('#alias = 1\n"builtin.module"() ({\n  "gpu.module"')
+        assert alone.count('"gpu.module"') == 1
+        assert f'sym_name = "{name}"' in alone
+        assert "func.func" not in alone  # its launches would name modules that are not there
+
+
+def test_kernels_of_which_no_binary_is_made_are_named() -> None:
+    with pytest.raises(CompilerFault, match="@first was not made a binary"):
+        with_kernels_apart(OUTLINED, lambda alone: alone)
+
+
+def test_who_serializes_kernels_is_told_by_their_target() -> None:
+    attached = 'sym_name = "first", targets = [#xevm.target<O = 3>]'
+    assert for_xevm(OUTLINED.replace('sym_name = "first"', attached))
+    assert not for_xevm(OUTLINED)
 
 
 def test_a_shader_of_no_module_is_refused() -> None:

@@ -69,6 +69,10 @@ def planned(request: pytest.FixtureRequest) -> Cell:
 @pytest.fixture
 def built(planned: Cell, context: Surroundings) -> Built:
     """The program for that pool; skips where the stack's tools are missing."""
+    return _built(planned, context)
+
+
+def _built(planned: Cell, context: Surroundings) -> Built:
     prefix = llvm.tool("mlir-opt").parent.parent
     toolchain = ReleaseToolchain(prefix, None)
     stage = Stage(
@@ -131,3 +135,13 @@ def test_it_computes_what_it_should(
     code, outcome = executed(tmp_path / "b")
     assert (code, outcome.status, outcome.phase) == (1, "fail", "compare")
     assert "output 0: 1 of 3,000 elements off, worst 1 at [59,49]" in outcome.message
+
+
+def test_xevm_kernels_are_valid_for_opencl(context: Surroundings) -> None:
+    planned = _planned("cross-intel-xevm")
+    built = _built(planned, context)
+    assert (built.target.driver, built.target.chip) == ("opencl", "pvc")
+    assert {fact.form for fact in built.facts} == {"spirv"}
+    assert len({fact.kernel for fact in built.facts}) == len(built.files) >= 2
+    for name, data in built.files.items():
+        assert data[4:8] == bytes([0, 2, 1, 0]), f"{name} is not SPIR-V 1.2"
