@@ -28,10 +28,18 @@ LETTERS: Mapping[str, str] = {
 Kind = Literal[
     "regression", "fixed", "new-failure", "still-failing", "new-pass", "appeared", "disappeared"
 ]
-"""How a cell differs between two nights. `regression`: green before, red now; `fixed`: the other
-way; `new-failure`: red in another way (status, phase or normalised message), or red at first
-sight; `new-pass`: green at first sight or after nights without a verdict; `appeared`,
-`disappeared`: without a verdict on one side, and not red or green on the other."""
+"""How a cell differs between two nights. Green: `pass`, `xfail`; red: `fail`, `error`, `xpass`;
+else it has no verdict.
+
+- `regression`: green, then red.
+- `fixed`: red, then green.
+- `new-failure`: red in another way (status, phase, normalised message), or red with no verdict
+  before.
+- `still-failing`: red in the same way.
+- `new-pass`: green with no verdict before.
+- `appeared`: absent (`none`), then there without a verdict (`skip`, `miss`).
+- `disappeared`: a verdict before and none now, or there before and absent now.
+"""
 
 NewsKind = Literal[
     "regression",
@@ -47,7 +55,9 @@ NewsKind = Literal[
 ]
 """What is worth telling of a night, in order of weight."""
 
-Speed = Literal["insufficient", "steady", "slower", "faster", "drift"]
+Measure = Literal["execute", "lowering"]
+"""What is timed: what kernels took where a GPU says, else the stage `execute`; and all stages
+before it, from the program to code."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,6 +207,8 @@ class NightColumns:
     """Distinct phases; the first is empty."""
     messages: tuple[str, ...]
     """Distinct messages, one line each, cut; the first is empty."""
+    alike: tuple[int, ...]
+    """For each of `messages`: the first one that is alike, apart from numbers and places."""
     phase: tuple[int, ...]
     """Index into `phases`, for each cell whose letter is neither P nor `-`, in order."""
     message: tuple[int, ...]
@@ -253,7 +265,8 @@ class Series:
     stages: Mapping[str, tuple[float | None, ...]]
     """Seconds by stage."""
     low: tuple[float | None, ...]
-    """Of `execute`: the noise band; None where there are too few samples."""
+    """Of `execute`, or of `lowering` for a cell that is not executed: the noise band; None where
+    there are too few samples."""
     high: tuple[float | None, ...]
 
 
@@ -316,6 +329,7 @@ class SpeedView:
 
     cell: str
     href: str
+    measure: Measure
     night: str
     """Of the step."""
     called: str

@@ -8,7 +8,8 @@ from functools import cache
 import numpy as np
 
 from dashboards.documents import Kind
-from dashboards.nights import NONE, Ints, Nights, is_red, is_verdict
+from dashboards.nights import NONE, Nights, is_red, is_verdict
+from orchestrator.results.history.table import Ints
 
 
 @cache

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,6 +28,16 @@ _VERDICT = PASS
 _RED = FAIL
 
 
+_PLAIN = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9_.@+-]{0,99}")
+
+
+def slug(name: str) -> str:
+    """The name itself where it is fit for files and addresses, else what stands for it."""
+    if _PLAIN.fullmatch(name) and not name.endswith("."):
+        return name
+    return f"~{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+
+
 def is_verdict(codes: NDArray[np.int8]) -> NDArray[np.bool_]:
     """Green or red: the cell was judged."""
     return codes >= _VERDICT
@@ -46,20 +58,20 @@ class Cell:
     variant: str
     pool: str
 
-    @property
+    @cached_property
     def group(self) -> str:
         """Where its pages are: `pytorch_cpu/mlp`."""
-        return f"{self.pipeline}/{self.workload}"
+        return f"{slug(self.pipeline)}/{slug(self.workload)}"
 
     @property
     def key(self) -> str:
         """What tells it from others of its group: `f32@amd-cpu`."""
         return f"{self.variant}@{self.pool}"
 
-    @property
+    @cached_property
     def href(self) -> str:
         """Its page, from the site's root."""
-        return f"cells/{self.group}/{self.key}.html"
+        return f"cells/{self.group}/{slug(self.key)}.html"
 
 
 def parse(cell: str) -> Cell | None:

@@ -1,0 +1,201 @@
+"""What pages are made from: nights, and what statistics say of them, computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from dashboards import documents as doc
+from dashboards.kinds import kinds
+from dashboards.machines import Machines
+from dashboards.nights import (
+    ERROR,
+    FAIL,
+    NONE,
+    PASS,
+    STATUSES,
+    XFAIL,
+    XPASS,
+    Nights,
+    is_red,
+)
+from dashboards.stats import Flaky, Judged, Outcome, flaky, judge
+from dashboards.texts import one_line
+from orchestrator.results.declared import Declared
+from orchestrator.results.history.table import Ints
+
+FEW = 8
+"""Cells that a list shows of many."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Registered:
+    """What is known of an agent apart from its results."""
+
+    level: str
+    """`probation`, `trusted`."""
+    contact: str
+    blocks: tuple[str, ...] = ()
+    """What stands between it and promotion."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What a site is told besides results."""
+
+    title: str = "Lighthouse CI"
+    expected_hours: float = 26.0
+    """Between two nights; a site whose newest run is older says that it is late."""
+    agents: Mapping[str, Registered] = field(default_factory=dict)
+
+
+class Facts:
+    """All that is known; `night` is the newest one, whose index is `last`."""
+
+    def __init__(self, nights: Nights, options: Options, problems: tuple[str, ...]) -> None:
+        """`problems`: what of the results could not be read."""
+        self.nights = nights
+        self.options = options
+        self.problems = problems
+        self.last = len(nights.nights) - 1
+        self.night = nights.nights[-1] if nights.nights else ""
+        self.previous = nights.nights[-2] if len(nights.nights) > 1 else ""
+        self.declared: Declared | None = nights.declared(self.last) if nights.nights else None
+
+    @cached_property
+    def started(self) -> str:
+        """Of the newest run; empty without one."""
+        return self.nights.runs[-1][-1].started if self.nights.nights else ""
+
+    @cached_property
+    def machines(self) -> Machines:
+        """What machines did."""
+        return Machines(self.nights)
+
+    @cached_property
+    def since(self) -> Ints:
+        """Shape (cells,): the first night of the present state of each cell."""
+        return self.nights.since(self.last)
+
+    @cached_property
+    def verdict_before(self) -> Ints:
+        """Shape (cells,): the newest night before the last one with a verdict; -1: none."""
+        if self.last < 1:
+            return np.full(len(self.nights.cells), -1, dtype=np.int32)
+        return self.nights.verdict_night[:, self.last - 1]
+
+    @cached_property
+    def kinds(self) -> list[doc.Kind | None]:
+        """For each cell: tonight against its last verdict before, or, where it has none or
+        there is none tonight, against the night before.
+        """
+        nights, last = self.nights, self.last
+        known = nights.known_night[:, last - 1] if last else self.verdict_before
+        judged = self.verdict_before >= 0
+        return kinds(nights, np.where(judged, self.verdict_before, known), last)
+
+    @cached_property
+    def expected(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Shape (cells,): tonight has a row of it, or what is declared still has its place."""
+        here = self.nights.row[:, self.last] >= 0
+        return np.asarray(
+            [
+                bool(is_here) or self._is_declared(index)
+                for index, is_here in enumerate(here.tolist())
+            ],
+            dtype=np.bool_,
+        )
+
+    def _is_declared(self, index: int) -> bool:
+        cell, declared = self.nights.cells[index], self.declared
+        if declared is None or cell.workload not in declared.workloads:
+            return False
+        pipeline = declared.pipelines.get(cell.pipeline)
+        return pipeline is not None and cell.pool in pipeline.pools
+
+    @cached_property
+    def vanished(self) -> Ints:
+        """Cells that had something on the night before and have nothing tonight."""
+        if self.last < 1:
+            return np.zeros(0, dtype=np.int32)
+        status = self.nights.status
+        gone = (status[:, self.last - 1] != NONE) & (status[:, self.last] == NONE)
+        return np.flatnonzero(gone).astype(np.int32)
+
+    @cached_property
+    def execute(self) -> Judged:
+        """Steps in the seconds of execution."""
+        return judge(self.nights.execute)
+
+    @cached_property
+    def lowering(self) -> Judged:
+        """Steps in the seconds to code."""
+        return judge(self.nights.lowering)
+
+    @cached_property
+    def _rows_in_time(self) -> Ints:
+        """Rows of cells, by night, run and attempt."""
+        nights, table = self.nights, self.nights.table
+        rows = np.flatnonzero((nights.row_cell >= 0) & (nights.row_night >= 0))
+        order = np.lexsort((table.numbers["attempt"][rows], table.run[rows]))
+        return rows[order].astype(np.int32)
+
+    @cached_property
+    def flaky(self) -> Flaky:
+        """By cell."""
+        nights, table, rows = self.nights, self.nights.table, self._rows_in_time
+        prints, status = table.texts["fingerprint"], table.texts["status"]
+        said = np.asarray([_OUTCOMES.get(v, -1) for v in status.values] or [-1])[status.codes[rows]]
+        said = np.where(prints.codes[rows] == prints.code(""), Outcome.NO_EVIDENCE, said)
+        return flaky(nights.row_cell[rows], prints.codes[rows], said, n_cells=len(nights.cells))
+
+    def flaky_night(self, cell: int) -> int:
+        """The night of a cell's last flake; -1: none."""
+        last = int(self.flaky.last[cell])
+        return int(self.nights.row_night[self._rows_in_time[last]]) if last >= 0 else -1
+
+    def ref(self, cell: int) -> doc.CellRef:
+        """A cell of tonight as lists show it."""
+        nights, last = self.nights, self.last
+        where = nights.cells[cell]
+        code = int(nights.status[cell, last])
+        return doc.CellRef(
+            cell=where.id,
+            href=where.href,
+            status=STATUSES[code],
+            phase=nights.text("phase", cell, last),
+            pool=where.pool,
+            message=one_line(nights.text("message", cell, last)) if code != PASS else "",
+            since=nights.nights[self.since[cell]],
+            tier=nights.text("tier", cell, last) or "core",
+        )
+
+    def refs(self, cells: Iterable[int]) -> tuple[doc.CellRef, ...]:
+        """The first few of them."""
+        return tuple(self.ref(int(cell)) for cell, _ in zip(cells, range(FEW), strict=False))
+
+    def worst(self, counts: Mapping[str, int]) -> str:
+        """The status that stands for many cells: red before doubt before green."""
+        return next((status for status in WORST_FIRST if counts.get(status)), "none")
+
+    def first_bad(self, cells: Ints) -> str:
+        """The phase in which most of the red ones among cells failed, the first of equals."""
+        red = [int(c) for c in cells if is_red(self.nights.status[c : c + 1, self.last])[0]]
+        found: dict[str, int] = {}
+        for cell in red:
+            phase = self.nights.text("phase", cell, self.last)
+            found[phase] = found.get(phase, 0) + 1
+        return max(found, key=lambda phase: found[phase]) if found else ""
+
+
+WORST_FIRST = ("fail", "error", "xpass", "miss", "none", "pass", "xfail", "skip")
+_OUTCOMES = {
+    STATUSES[PASS]: Outcome.PASSED,
+    STATUSES[XPASS]: Outcome.PASSED,
+    STATUSES[FAIL]: Outcome.FAILED,
+    STATUSES[ERROR]: Outcome.FAILED,
+    STATUSES[XFAIL]: Outcome.FAILED,
+}

@@ -1,0 +1,73 @@
+"""Attempts by machine and night, and which machines are sick."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dashboards.nights import Nights
+from dashboards.stats import wilson_lower
+from dashboards.texts import one_line
+from orchestrator.results.alike import normalised
+from orchestrator.results.history.table import Ints
+
+SICK_RATE = 0.1
+"""A machine is sick on a night when it certainly missed more than this part of its attempts: by
+the lower bound of Wilson's interval, so that one miss of two does not make it sick."""
+_CAUSES = 5
+
+
+class Machines:
+    """Attempts by agent and night."""
+
+    def __init__(self, nights: Nights) -> None:
+        """Counts; matrices have shape (agents, nights)."""
+        table = nights.table
+        self.nights = nights
+        self.names = table.texts["agent"].values
+        shape = (len(self.names), len(nights.nights))
+        rows = np.flatnonzero((table.numbers["attempt"] > 0) & (nights.row_night >= 0))
+        miss = table.texts["status"].code("miss")
+        self.rows = rows[nights.row_cell[rows] >= 0].astype(np.int32)
+        self.agent = table.texts["agent"].codes[self.rows]
+        self.night = nights.row_night[self.rows]
+        self.missed = table.texts["status"].codes[self.rows] == miss
+        self.attempts = np.zeros(shape, dtype=np.int64)
+        self.misses = np.zeros(shape, dtype=np.int64)
+        np.add.at(self.attempts, (self.agent, self.night), 1)
+        np.add.at(self.misses, (self.agent[self.missed], self.night[self.missed]), 1)
+        self.sick = wilson_lower(self.misses, self.attempts) > SICK_RATE
+
+    def sick_since(self, agent: int) -> int:
+        """The first night of the sickness that an agent has tonight; -1: it is well."""
+        if not self.sick[agent, -1]:
+            return -1
+        first = self.sick.shape[1] - 1
+        for night in range(first, -1, -1):
+            if self.attempts[agent, night] and not self.sick[agent, night]:
+                break
+            if self.sick[agent, night]:
+                first = night
+        return int(first)
+
+    def causes(self, agent: int, first: int = 0) -> list[tuple[str, int]]:
+        """What misses said, the most frequent first; one text stands for those that are alike."""
+        table = self.nights.table
+        mine = self.rows[(self.agent == agent) & self.missed & (self.night >= first)]
+        codes, numbers = np.unique(table.texts["message"].codes[mine], return_counts=True)
+        groups: dict[str, tuple[str, int]] = {}
+        for code, number in zip(codes, numbers, strict=True):
+            text = table.texts["message"].values[int(code)]
+            shown, before = groups.get(normalised(text), (one_line(text), 0))
+            groups[normalised(text)] = shown, before + int(number)
+        return sorted(groups.values(), key=lambda each: (-each[1], each[0]))[:_CAUSES]
+
+    def of(self, agent: int) -> Ints:
+        """The rows of its attempts."""
+        mine: Ints = self.rows[self.agent == agent]
+        return mine
+
+    def pools(self, agent: int) -> tuple[str, ...]:
+        """Those in which it ran something."""
+        cells = self.nights.cells
+        mine = np.unique(self.nights.row_cell[self.of(agent)])
+        return tuple(sorted({cells[int(cell)].pool for cell in mine}))
