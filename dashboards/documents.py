@@ -8,7 +8,7 @@ relative to the site's root. Nights are ISO 8601 dates in UTC: the day on which 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 DOCUMENT_SCHEMA = 1
@@ -247,27 +247,31 @@ class NightList:
     schema: int = DOCUMENT_SCHEMA
 
 
+Column = tuple[float | None, ...]
+"""One number for each night; None: there is none."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Series:
     """One cell over the nights of a month; every column has one entry for each night."""
 
     statuses: str
     """Letters."""
-    attempts: tuple[int, ...]
-    fingerprints: tuple[int, ...]
+    attempts: Column
+    fingerprints: Column
     """Index into `History.fingerprints`, -1: none."""
-    error: tuple[float | None, ...]
+    error: Column
     """In units of the tolerance; None: nothing was compared; large: infinite."""
-    lowering: tuple[float | None, ...]
+    lowering: Column
     """Seconds from the program to code: all stages before `execute`."""
-    execute: tuple[float | None, ...]
+    execute: Column
     """Seconds: what kernels took where a GPU says, else the stage `execute`."""
-    stages: Mapping[str, tuple[float | None, ...]]
+    stages: Mapping[str, Column]
     """Seconds by stage."""
-    low: tuple[float | None, ...]
+    low: Column
     """Of `execute`, or of `lowering` for a cell that is not executed: the noise band; None where
     there are too few samples."""
-    high: tuple[float | None, ...]
+    high: Column
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,7 +296,9 @@ class Transition:
     status: str
     phase: str
     message: str
-    kind: Kind | Literal["first"]
+    kind: Kind | Literal["first", "same"]
+    """Against its last verdict before; `first`: there was nothing before; `same`: nothing that
+    counts."""
     nights: int
     """How many nights with data the state lasted; of the last: until now."""
 
@@ -576,6 +582,9 @@ class AgentsPage:
     schema: int = DOCUMENT_SCHEMA
 
 
+ExpectationState = Literal["met", "partly", "green", "expired", "unmatched", "no data"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class ExpectationView:
     """An expected failure."""
@@ -590,7 +599,7 @@ class ExpectationView:
     since: str
     expires: str
     age_days: int
-    state: Literal["met", "partly", "green", "expired", "unmatched", "no data"]
+    state: ExpectationState
     """`green`: all its cells pass; `partly`: some do; `unmatched`: no cell has such a name."""
     green_since: str
     """Of `green`: the night."""
@@ -660,6 +669,19 @@ class ComparePage:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SiteData:
+    """`data/site`: what every page's head says, apart from what the page itself is about."""
+
+    title: str
+    night: str
+    started: str
+    """UTC, ISO 8601: of the newest run. Pages compute their age from it."""
+    expected_hours: float
+    """A site older than this is late."""
+    schema: int = DOCUMENT_SCHEMA
+
+
+@dataclass(frozen=True, kw_only=True)
 class Link:
     """An entry of the navigation."""
 
@@ -669,7 +691,7 @@ class Link:
 
 @dataclass(frozen=True, kw_only=True)
 class Chrome:
-    """What every template has besides its page."""
+    """What every template has besides its page; nothing that changes from night to night."""
 
     title: str
     root: str
@@ -679,7 +701,4 @@ class Chrome:
     nav: tuple[Link, ...]
     json_href: str
     """Of the page's JSON, from the root."""
-    started: str
-    """UTC, ISO 8601: of the newest run."""
-    expected_hours: float
-    feeds: tuple[Link, ...] = field(default_factory=tuple)
+    feeds: tuple[Link, ...] = ()

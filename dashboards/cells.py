@@ -1,0 +1,230 @@
+"""A cell's page: its states, and everything about the last attempt that did not pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dashboards import documents as doc
+from dashboards.facts import Facts
+from dashboards.kinds import kind
+from dashboards.nights import NONE, PASS, STATUSES, XFAIL, is_red
+from dashboards.speed import by_cell
+from dashboards.texts import one_line
+from orchestrator import records
+from orchestrator.compare.numeric import details
+from orchestrator.health.evidence import Evidence
+from orchestrator.job import OutputError, StageTime
+from orchestrator.results.changes import Change, Surroundings, changes
+from orchestrator.results.history.rows import unpack
+
+_TRANSITIONS = 60
+_LAST_WORDS = 20_000
+_LONG = 2_000
+_MOST_LINES = 200
+
+
+def cell_pages(facts: Facts) -> Iterator[doc.CellPage]:
+    """One for each cell that results know, by id."""
+    steps = by_cell(facts)
+    attempts = _attempts(facts)
+    flaky = flaky_views(facts)
+    months = _months(facts)
+    changed = _changed(facts)
+    nights, last = facts.nights, facts.last
+    for index, cell in enumerate(nights.cells):
+        # of a cell that is gone tonight: what it said when it was last there
+        known = int(nights.known_night[index, last])
+        status = int(nights.status[index, last])
+        yield doc.CellPage(
+            cell=cell.id,
+            pipeline=cell.pipeline,
+            workload=cell.workload,
+            variant=cell.variant,
+            pool=cell.pool,
+            declared=bool(facts.expected[index]),
+            speed=steps.get(index, ()),
+            flaky=flaky.get(index),
+            attempt=attempts.get(index),
+            months=months[cell.group],
+            transitions=_transitions(facts, index, np.flatnonzero(changed[index])),
+            status=STATUSES[status],
+            phase=nights.text("phase", index, last),
+            message="" if status == PASS else nights.text("message", index, last)[:_LONG],
+            since=nights.nights[int(facts.since[index])],
+            tier=nights.text("tier", index, known) or "core",
+            stack=nights.text("stack", index, known),
+            reproduce=nights.text("reproduce", index, known),
+        )
+
+
+def flaky_views(facts: Facts) -> dict[int, doc.FlakyView]:
+    """Flaky cells, the worst first."""
+    flaky, nights = facts.flaky, facts.nights
+    return {
+        int(cell): doc.FlakyView(
+            cell=nights.cells[cell].id,
+            href=nights.cells[cell].href,
+            flakes=int(flaky.flakes[cell]),
+            trials=int(flaky.trials[cell]),
+            rate=round(float(flaky.rate[cell]), 4),
+            lower_bound=round(float(flaky.lower[cell]), 4),
+            last=nights.nights[facts.flaky_night(int(cell))],
+        )
+        for cell in flaky.ranking
+    }
+
+
+def _months(facts: Facts) -> dict[str, tuple[str, ...]]:
+    """Of each group: the months in which one of its cells has a row."""
+    nights = facts.nights
+    months = tuple(night[:7] for night in nights.nights)
+    groups: dict[str, list[int]] = {}
+    for index, cell in enumerate(nights.cells):
+        groups.setdefault(cell.group, []).append(index)
+    return {
+        group: tuple(
+            dict.fromkeys(
+                months[night] for night in np.flatnonzero((nights.row[cells] >= 0).any(axis=0))
+            )
+        )
+        for group, cells in groups.items()
+    }
+
+
+# --- states ------------------------------------------------------------------------------------
+
+
+def _changed(facts: Facts) -> NDArray[np.bool_]:
+    """Matrix: on this night the cell came into another state than it was in before."""
+    nights = facts.nights
+    changed = np.zeros(nights.status.shape, dtype=np.bool_)
+    if len(nights.nights):
+        changed[:, 0] = nights.status[:, 0] != NONE
+        changed[:, 1:] = nights.state[:, 1:] != nights.state[:, :-1]
+    return changed
+
+
+def _transitions(facts: Facts, cell: int, changed: NDArray[np.int64]) -> tuple[doc.Transition, ...]:
+    """The newest first; how long each state lasted counts nights that happened."""
+    nights = facts.nights
+    wanted = changed[-_TRANSITIONS:]
+    ends = [*wanted[1:].tolist(), len(nights.nights)]
+    found = [
+        _transition(facts, cell, int(night), int(end))
+        for night, end in zip(wanted.tolist(), ends, strict=True)
+    ]
+    return tuple(reversed([each for each in found if each is not None]))
+
+
+def _transition(facts: Facts, cell: int, night: int, end: int) -> doc.Transition | None:
+    nights = facts.nights
+    status = int(nights.status[cell, night])
+    before = int(nights.verdict_night[cell, night - 1]) if night else -1
+    if before < 0 and night:
+        before = int(nights.known_night[cell, night - 1])
+    was = int(nights.status[cell, before]) if before >= 0 else NONE
+    alike = before >= 0 and nights.state[cell, before] == nights.state[cell, night]
+    row = int(nights.row[cell, night])
+    return doc.Transition(
+        night=nights.nights[night],
+        run=nights.table.runs[int(nights.table.run[row])].run if row >= 0 else "",
+        status=STATUSES[status],
+        phase=nights.text("phase", cell, night),
+        message="" if status == PASS else one_line(nights.text("message", cell, night)),
+        kind="first" if before < 0 else kind(was, status, bool(alike)) or "same",
+        nights=end - night,
+    )
+
+
+# --- the last attempt that did not pass --------------------------------------------------------
+
+
+def _attempts(facts: Facts) -> dict[int, doc.Attempt]:
+    """Of each cell that is red, expected to be, or missed tonight."""
+    nights, last = facts.nights, facts.last
+    if not nights.nights:
+        return {}
+    column = nights.status[:, last]
+    told = is_red(column) | (column == XFAIL) | (column == STATUSES.index("miss"))
+    cells = np.flatnonzero(told)
+    rows = {int(cell): int(nights.row[cell, last]) for cell in cells}
+    texts = nights.table.details(list(rows.values()))
+    return {cell: _attempt(facts, cell, row, texts.get(row, "")) for cell, row in rows.items()}
+
+
+def _attempt(facts: Facts, cell: int, row: int, text: str) -> doc.Attempt:
+    nights, last = facts.nights, facts.last
+    found = unpack(text)
+    here = surroundings(facts, row)
+    green = _green_before(facts, cell)
+    then = surroundings(facts, int(nights.row[cell, green])) if green >= 0 else None
+    return doc.Attempt(
+        run=nights.table.runs[int(nights.table.run[row])].run,
+        night=nights.nights[last],
+        number=int(nights.table.numbers["attempt"][row]),
+        agent=nights.text("agent", cell, last),
+        expectation=nights.text("expectation", cell, last),
+        notes=_strings(found.get("notes")),
+        changed_since=nights.nights[green] if green >= 0 else "",
+        changes=tuple(
+            doc.ChangeView(
+                what=one_line(c.what), before=one_line(c.before), after=one_line(c.after)
+            )
+            for c in (changes(then, here) if then else ())
+        ),
+        errors=tuple(_errors(found.get("errors"))),
+        evidence=tuple(one_line(piece.text) for piece in _records(Evidence, found.get("evidence"))),
+        stages=tuple(
+            doc.StageView(stage=one_line(s.stage), seconds=s.seconds, exit=one_line(s.exit))
+            for s in _records(StageTime, found.get("stages"))
+        ),
+        last_words=str(found.get("last_words") or "")[-_LAST_WORDS:],
+        versions={one_line(k): one_line(str(v)) for k, v in here.versions.items()},
+        hardware={one_line(k): one_line(str(v)) for k, v in here.hardware.items()},
+        environment=here.environment,
+    )
+
+
+def _change(change: Change) -> doc.ChangeView:
+    return doc.ChangeView(
+        what=one_line(change.what), before=one_line(change.before), after=one_line(change.after)
+    )
+
+
+def _green_before(facts: Facts, cell: int) -> int:
+    green = np.flatnonzero(facts.nights.status[cell, : facts.last] == PASS)
+    return int(green[-1]) if len(green) else -1
+
+
+def surroundings(facts: Facts, row: int) -> Surroundings:
+    """What an attempt says of where and with what it ran; nothing, where it cannot be read."""
+    texts = facts.nights.table.texts
+    found = {**unpack(texts["surroundings"].at(row)), **unpack(texts["content"].at(row))}
+    try:
+        return records.decode(Surroundings, {**found, "agent": texts["agent"].at(row)})
+    except records.RecordError:
+        return Surroundings()
+
+
+def _errors(found: object) -> Iterator[doc.ErrorView]:
+    for error in _records(OutputError, found):
+        head, *rest = details(error) or ("",)
+        yield doc.ErrorView(title=one_line(head), lines=tuple(one_line(line) for line in rest))
+
+
+def _records(kind: type[records.T], found: object) -> Iterator[records.T]:
+    """Those of a list that are what they should be."""
+    for each in found if isinstance(found, list) else ():
+        try:
+            yield records.decode(kind, each)
+        except records.RecordError:
+            continue
+
+
+def _strings(found: object) -> tuple[str, ...]:
+    if not isinstance(found, list):
+        return ()
+    return tuple(one_line(str(each)) for each in found[:_MOST_LINES])

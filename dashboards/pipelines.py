@@ -1,0 +1,209 @@
+"""A pipeline's page: its recipes as a map of stations and lines, lit by tonight's results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from dashboards import documents as doc
+from dashboards.facts import Facts
+from dashboards.nights import STATUSES, is_verdict
+from dashboards.tally import tally
+from orchestrator.job import Contract
+from orchestrator.results.declared import (
+    Declared,
+    DeclaredPipeline,
+    DeclaredRecipe,
+    DeclaredStage,
+)
+
+TRUNK = "trunk"
+_CONTRACT = {
+    "requires": "needs one of",
+    "forbids": "refuses",
+    "absent": "leaves none of",
+    "present": "leaves all of",
+}
+
+
+def pipeline_pages(facts: Facts) -> Iterator[doc.PipelinePage]:
+    """One for each pipeline of tonight's cells, by name."""
+    groups: dict[str, list[int]] = {}
+    for index in np.flatnonzero(facts.expected):
+        groups.setdefault(facts.nights.cells[index].pipeline, []).append(int(index))
+    for name in sorted(groups):
+        yield _page(facts, name, groups[name])
+
+
+def _page(facts: Facts, name: str, cells: list[int]) -> doc.PipelinePage:
+    declared = facts.declared
+    about = declared.pipelines.get(name) if declared else None
+    pools = _pools(facts, about, cells)
+    stack = declared.stacks.get(about.stack) if declared and about else None
+    return doc.PipelinePage(
+        pipeline=name,
+        about=about.about if about else "",
+        tier=about.tier if about else "core",
+        stack=about.stack if about else "",
+        versions=stack.versions if stack else {},
+        night=facts.night,
+        counts=tally(facts, cells),
+        lines=tuple(_lines(facts, name, about, cells)) if about else (),
+        recipes=tuple(_recipes(facts, about, cells)) if about else (),
+        text=about.text if about else "",
+        pools=pools,
+        rows=tuple(_rows(facts, cells, pools)),
+    )
+
+
+def _pools(facts: Facts, about: DeclaredPipeline | None, cells: list[int]) -> tuple[str, ...]:
+    present = {facts.nights.cells[index].pool for index in cells}
+    order = [pool for pool in (about.pools if about else ()) if pool in present]
+    return (*order, *sorted(present - set(order)))
+
+
+def _rows(facts: Facts, cells: list[int], pools: tuple[str, ...]) -> Iterator[doc.GridRow]:
+    rows: dict[str, dict[str, int]] = {}
+    for index in cells:
+        cell = facts.nights.cells[index]
+        rows.setdefault(f"{cell.workload}.{cell.variant}", {})[cell.pool] = index
+    for name, found in rows.items():
+        refs = (facts.ref(found[pool]) if pool in found else None for pool in pools)
+        yield doc.GridRow(name=name, cells=tuple(refs))
+
+
+# --- the map -----------------------------------------------------------------------------------
+
+
+def _lines(
+    facts: Facts, name: str, about: DeclaredPipeline, cells: list[int]
+) -> Iterator[doc.Line]:
+    """The trunk, then each driver's line, with the cells that travelled on it."""
+    shared = _sharing(facts.declared, name)
+    trunk = [("ingress", ""), *((f"lower:{s.stage}", s.recipe) for s in about.stages)]
+    if not about.egress:
+        stages = [*trunk, ("codegen", ""), ("execute", ""), ("compare", "")]
+        yield _line(facts, TRUNK, stages, cells, shared)
+        return
+    yield _line(facts, TRUNK, trunk, cells, shared)
+    for driver, egress in about.egress.items():
+        pools = _driven(facts.declared, driver)
+        mine = [index for index in cells if facts.nights.cells[index].pool in pools]
+        if not mine:
+            continue
+        stages = [(f"lower:{s.stage}", s.recipe) for s in (*egress.kernels, *egress.host)]
+        stages = [*stages, ("codegen", ""), ("execute", ""), ("compare", "")]
+        yield _line(facts, driver, stages, mine, shared)
+
+
+def _line(
+    facts: Facts,
+    name: str,
+    stages: list[tuple[str, str]],
+    cells: list[int],
+    shared: Mapping[str, tuple[str, ...]],
+) -> doc.Line:
+    """Stations with how many cells arrived: all that were judged, less those lost before."""
+    judged = [c for c in cells if is_verdict(facts.nights.status[c : c + 1, facts.last])[0]]
+    phases = [_trouble(facts, cell) for cell in judged]
+    mine = [stage for stage, _ in stages]
+    arrived = len(judged)
+    if name != TRUNK:
+        # who failed on the trunk, at whatever stage is not on this line, never came here
+        arrived -= sum(bool(phase) and _stage_of(phase, mine) is None for phase in phases)
+    stations = []
+    for stage, recipe in stages:
+        failed = sum(_stage_of(phase, [stage]) is not None for phase in phases if phase)
+        others = shared.get(recipe, ())
+        stations.append(
+            doc.Station(stage=stage, recipe=recipe, shared=others, arrived=arrived, failed=failed)
+        )
+        arrived -= failed
+    pools = tuple(dict.fromkeys(facts.nights.cells[cell].pool for cell in cells))
+    return doc.Line(name=name, pools=pools, stations=tuple(stations))
+
+
+def _trouble(facts: Facts, cell: int) -> str:
+    """The phase in which a cell is red or fails as expected; empty where it went through."""
+    status = STATUSES[int(facts.nights.status[cell, facts.last])]
+    return "" if status in ("pass", "xpass") else facts.nights.text("phase", cell, facts.last)
+
+
+def _stage_of(phase: str, stages: list[str]) -> str | None:
+    """The station that a phase belongs to: `lower:gpu-to-nvvm:sm_90` is of `lower:gpu-to-nvvm`."""
+    for stage in stages:
+        if phase == stage or phase.startswith((f"{stage} ", f"{stage}:", f"{stage}@")):
+            return stage
+    return None
+
+
+def _driven(declared: Declared | None, driver: str) -> set[str]:
+    pools = declared.pools if declared else {}
+    return {name for name, pool in pools.items() if pool.driver == driver}
+
+
+def _sharing(declared: Declared | None, name: str) -> dict[str, tuple[str, ...]]:
+    """Recipe to the other pipelines that use it."""
+    found: dict[str, list[str]] = {}
+    for other, pipeline in (declared.pipelines if declared else {}).items():
+        if other != name:
+            for recipe in dict.fromkeys(stage.recipe for stage in _stages(pipeline)):
+                found.setdefault(recipe, []).append(other)
+    return {recipe: tuple(users) for recipe, users in found.items()}
+
+
+def _stages(pipeline: DeclaredPipeline) -> list[DeclaredStage]:
+    egress = [s for e in pipeline.egress.values() for s in (*e.kernels, *e.host)]
+    return [*pipeline.stages, *egress]
+
+
+# --- recipes -----------------------------------------------------------------------------------
+
+
+def _recipes(facts: Facts, about: DeclaredPipeline, cells: list[int]) -> Iterator[doc.RecipeView]:
+    """Those of the pipeline's stations in order, then those that they are made of."""
+    declared = facts.declared
+    assert declared is not None
+    wanted = list(dict.fromkeys(stage.recipe for stage in _stages(about)))
+    for recipe in wanted:
+        found = declared.recipes.get(recipe)
+        wanted += [name for name in (found.uses if found else ()) if name not in wanted]
+    phases = [_trouble(facts, cell) for cell in cells]
+    for name in wanted:
+        if name in declared.recipes:
+            stages = [f"lower:{s.stage}" for s in _stages(about) if s.recipe == name]
+            failed = sum(_stage_of(phase, stages) is not None for phase in phases if phase)
+            yield _recipe(declared, name, declared.recipes[name], failed)
+
+
+def _recipe(declared: Declared, name: str, recipe: DeclaredRecipe, failed: int) -> doc.RecipeView:
+    used = [
+        pipeline
+        for pipeline, each in declared.pipelines.items()
+        if any(stage.recipe == name for stage in _stages(each))
+    ]
+    return doc.RecipeView(
+        name=name,
+        about=recipe.about,
+        tier=recipe.tier,
+        params=tuple(
+            (key, p.type, "" if p.default is None else str(p.default), p.about)
+            for key, p in recipe.params.items()
+        ),
+        contract=_contract(recipe.contract),
+        used_by=tuple(used),
+        uses=recipe.uses,
+        files=recipe.files,
+        failed=failed,
+    )
+
+
+def _contract(contract: Contract) -> dict[str, str]:
+    """Its clauses in words, those that it has."""
+    clauses = {
+        words: ", ".join(getattr(contract, key))
+        for key, words in _CONTRACT.items()
+        if getattr(contract, key)
+    }
+    return clauses | ({"must change": "the IR"} if contract.must_change else {})
