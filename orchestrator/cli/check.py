@@ -13,6 +13,7 @@ from orchestrator.config import schema
 from orchestrator.config.cells import cell_keys
 from orchestrator.config.objects import Config
 from orchestrator.errors import DefinitionError, ExitCode, Problem
+from orchestrator.fleet.agents import load_fleet
 from orchestrator.text import plain, plural
 
 
@@ -23,12 +24,16 @@ def command(app: App, /, as_json: bool) -> int:
     """Check everything that people edit; all problems are shown at once.
 
     The matrix, pins, recipes, workloads (parsed, never run), goldens and tolerances; expectations
-    that expired; the JSON Schemas for editors.
+    that expired; registered agents; the JSON Schemas for editors.
     """
     problems: list[Problem] = []
     counts: dict[str, int] = {}
     try:
         counts = _counts(app.services.load(app.root, today=app.today()))
+    except DefinitionError as error:
+        problems += error.problems
+    try:
+        counts["agent"] = len(load_fleet(app.root).agents)
     except DefinitionError as error:
         problems += error.problems
     for path in schema.drift(app.root):

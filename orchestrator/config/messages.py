@@ -27,6 +27,8 @@ _PATTERNS = {
     "letters, digits, `_` and `-`",
     r"^[a-z][a-z0-9_]*$": "a workload's name begins with a lower-case letter and goes on with "
     "lower-case letters, digits and `_`",
+    r"^[a-z][a-z0-9]*$": "a vendor's name is lower-case letters and digits",
+    r"^[a-z0-9][a-z0-9-]*$": "a machine's name is lower-case letters, digits and `-`",
     r"^\d+\.\d+\.\d+$": "expected a version such as 22.1.8",
     r"^3\.\d+$": "expected a Python version such as 3.11",
     r"^[A-Za-z0-9_./-]+\.mlir$": "expected the path of a `.mlir` file beside the recipe",

@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.config.models import Matrix, Model, Pins, PipelineRecipe, Recipe, Tolerances
+from orchestrator.fleet.models import AgentFile, OrchestratorFile
 
 FOLDER = "schemas"
 
 _MODELS: Mapping[str, type[Model]] = {
+    "agent": AgentFile,
     "matrix": Matrix,
+    "orchestrator": OrchestratorFile,
     "pins": Pins,
     "pipeline": PipelineRecipe,
     "schedule": Recipe,

@@ -53,7 +53,8 @@ class TestCheck:
         done = lab("check")
         assert done.exit_code == 0, done.output
         assert done.stdout == (
-            "ok: 1 pipeline, 6 cells, 3 workloads, 4 recipes, 3 goldens, 1 stack, 3 pools\n"
+            "ok: 1 pipeline, 6 cells, 3 workloads, 4 recipes, 3 goldens, 1 stack, 3 pools, "
+            "0 agents\n"
         )
 
     def test_all_problems_of_all_kinds_at_once(self, lab: Lab) -> None:
@@ -93,6 +94,7 @@ class TestCheck:
                 "golden": 3,
                 "stack": 1,
                 "pool": 3,
+                "agent": 0,
             },
         }
         lab.tree.edit("matrix.yaml", "recipe: torch_cpu", "recipe: troch_cpu")

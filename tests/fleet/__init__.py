@@ -1,0 +1,1 @@
+"""Tests of agents, keys, signed jobs and signed results."""
