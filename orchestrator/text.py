@@ -27,6 +27,11 @@ def plain(text: str) -> str:
     return "".join(c if c in _KEPT or not _acts(c) else "?" for c in clean)
 
 
+def is_plain(text: str) -> bool:
+    """Whether a terminal would only show `text`: it has nothing that `plain` takes out."""
+    return not any(c not in _KEPT and _acts(c) for c in set(text))
+
+
 def _acts(character: str) -> bool:
     return unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 
