@@ -11,13 +11,11 @@ from pathlib import Path
 
 from orchestrator.harness.blame import CompilerFault, MachineFault
 from orchestrator.harness.gpu.ir import Binary
+from orchestrator.harness.gpu.spirv import entry_points, without_null_numbers
 from orchestrator.harness.tools import tool
 from orchestrator.job import KernelFacts, Target
 
 _UNRESOLVED = re.compile(r"^\.extern \.func .*?(\w+)\s*$", re.MULTILINE)
-_SPIRV_ENTRY = 15
-"""OpEntryPoint (SPIR-V specification, 3.52.5)."""
-_SPIRV_MAGIC = 0x07230203
 _SPIRV_1_0 = b"\0\0\1\0"
 """The header's second word, as little-endian machines write it (SPIR-V specification, 2.3)."""
 
@@ -157,7 +155,9 @@ def _spirv(target: Target, binary: Binary, scratch: Path) -> Assembled:
     embedded = binary
     if target.chip == "spir":
         bitcode = source.with_suffix(".bc")
-        _run([tool("llvm-spirv-15"), "-r", source, "-o", bitcode], target)
+        plain = source.with_suffix(".plain.spv")
+        plain.write_bytes(without_null_numbers(binary.data))
+        _run([tool("llvm-spirv-15"), "-r", plain, "-o", bitcode], target)
         embedded = Binary(module=binary.module, form="bin", data=bitcode.read_bytes())
         files[bitcode.name] = embedded.data
     facts = tuple(
@@ -177,21 +177,6 @@ def _environment(target: Target, spirv: bytes) -> str:
     if target.driver == "vulkan":
         return "vulkan1.1"
     return "opencl1.2" if spirv[4:8] == _SPIRV_1_0 else "opencl2.2"
-
-
-def entry_points(spirv: bytes) -> list[str]:
-    """Names of the entry points of a SPIR-V module in its own byte order."""
-    words = memoryview(spirv[: len(spirv) // 4 * 4]).cast("I")
-    if len(words) < 5 or words[0] != _SPIRV_MAGIC:
-        raise CompilerFault("what was translated is no SPIR-V module")
-    names, position = [], 5
-    while position < len(words):
-        length, operation = words[position] >> 16, words[position] & 0xFFFF
-        if operation == _SPIRV_ENTRY:
-            text = bytes(words[position + 3 : position + length])
-            names.append(text.partition(b"\0")[0].decode())
-        position += max(length, 1)
-    return names
 
 
 # --- tools ------------------------------------------------------------------------------------

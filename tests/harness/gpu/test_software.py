@@ -31,7 +31,7 @@ from tests.harness.incell import Frontend, Surroundings
 
 pytestmark = pytest.mark.stack
 
-POOLS = ("software-gpu", "software-gpu-opencl")
+POOLS = ("software-gpu", "software-gpu-opencl", "software-gpu-xevm")
 SHAPES = ((60, 33), (33, 50))
 # sizes that no tile divides; exp besides, which each driver has its own way to
 PROGRAM = """

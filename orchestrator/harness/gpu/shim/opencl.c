@@ -7,6 +7,7 @@
 
 enum { CL_MEM_FAILURE = -4, CL_OUT_OF_RESOURCES = -5, CL_OUT_OF_HOST_MEMORY = -6 };
 enum { CL_DEVICE_NOT_FOUND = -1, CL_BUILD_FAILURE = -11, CL_NO_PLATFORM = -1001 };
+enum { CL_INVALID_ARG_SIZE = -51, CL_ARG_ADDRESS = 0x1196, CL_PRIVATE = 0x119E };
 enum { CL_MAX_BLOCK = 0x1004, CL_GLOBAL_MEMORY = 0x101F, CL_LOCAL_MEMORY = 0x1023, CL_NAME = 0x102B,
        CL_DRIVER = 0x102D, CL_VERSION = 0x102F, CL_EXTENSIONS = 0x1030, CL_SVM = 0x1053,
        CL_IL = 0x105B, CL_BUILD_LOG = 0x1183, CL_STARTED = 0x1282, CL_ENDED = 0x1283 };
@@ -28,6 +29,8 @@ static i32 (*clGetProgramBuildInfo)(void *, void *, u32, usize, void *, usize *)
 static i32 (*clReleaseProgram)(void *);
 static void *(*clCreateKernel)(void *, const char *, i32 *);
 static i32 (*clReleaseKernel)(void *);
+static i32 (*clGetKernelArgInfo)(void *, u32, u32, usize, void *, usize *);
+static i32 (*clSetKernelArg)(void *, u32, usize, const void *);
 static i32 (*clSetKernelArgSVMPointer)(void *, u32, const void *);
 static i32 (*clEnqueueNDRangeKernel)(void *, void *, u32, const usize *, const usize *,
                                      const usize *, u32, void *const *, void **);
@@ -46,7 +49,7 @@ static const struct lh_import lh_opencl_calls[] = {
     {"clCreateProgramWithIL", (void **)&clCreateProgramWithIL, 1},
     LH_CL(clCreateProgramWithBinary), LH_CL(clBuildProgram), LH_CL(clGetProgramBuildInfo),
     LH_CL(clReleaseProgram), LH_CL(clCreateKernel), LH_CL(clReleaseKernel),
-    LH_CL(clSetKernelArgSVMPointer), LH_CL(clEnqueueNDRangeKernel), LH_CL(clFinish),
+    LH_CL(clGetKernelArgInfo), LH_CL(clSetKernelArg), LH_CL(clSetKernelArgSVMPointer), LH_CL(clEnqueueNDRangeKernel), LH_CL(clFinish),
     LH_CL(clSVMAlloc), LH_CL(clSVMFree), LH_CL(clEnqueueSVMMap), LH_CL(clEnqueueSVMUnmap),
     LH_CL(clGetEventProfilingInfo), LH_CL(clReleaseEvent),
 };
@@ -174,9 +177,9 @@ static void *cl_program(const u8 *data, usize size, const char **options) {
     static const u8 bitcode[] = {'B', 'C', 0xC0, 0xDE};
     static char extensions[8192], il[256];
     i32 code = 0, status = 0;
-    *options = "";
+    *options = "-cl-kernel-arg-info";
     if (size > 4 && memcmp(data, bitcode, 4) == 0) {
-        *options = "-x spir -spir-std=1.2";
+        *options = "-x spir -spir-std=1.2 -cl-kernel-arg-info";
         cl_text(CL_EXTENSIONS, extensions, sizeof extensions);
         if (!strstr(extensions, "cl_khr_spir")) {
             lh_fail(LH_DRIVER, "the OpenCL driver takes no SPIR (cl_khr_spir), which this is");
@@ -280,8 +283,29 @@ static _Bool cl_hand_over(_Bool to_device) {
     return 1;
 }
 
+/* Whether an argument is a number, not a pointer into memory. What a driver does not tell is taken
+ * for a pointer. */
+static _Bool cl_by_value(struct lh_kernel *kernel, usize i) {
+    u32 address = 0;
+    return !clGetKernelArgInfo(kernel->handle, (u32)i, CL_ARG_ADDRESS, sizeof address, &address,
+                               0) &&
+           address == CL_PRIVATE;
+}
+
+/* MLIR does not tell how wide a number is; the driver refuses all widths but the right one. */
+static i32 cl_set_value(struct lh_kernel *kernel, usize i, const void *value) {
+    i32 code = CL_INVALID_ARG_SIZE;
+    for (usize size = 8; size && code == CL_INVALID_ARG_SIZE; size /= 2)
+        code = clSetKernelArg(kernel->handle, (u32)i, size, value);
+    return code;
+}
+
 static _Bool cl_bind(struct lh_kernel *kernel, void **params, usize count) {
     for (usize i = 0; i < count; ++i) {
+        if (cl_by_value(kernel, i)) {
+            if (!cl_ok(cl_set_value(kernel, i, params[i]), "clSetKernelArg", LH_PROGRAM)) return 0;
+            continue;
+        }
         void *pointer = *(void **)params[i];
         if (!lh_block_find(pointer)) {
             lh_fail(LH_PROGRAM, "kernel %s: argument %zu is no memory that the GPU reaches (%p)",
