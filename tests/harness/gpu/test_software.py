@@ -129,6 +129,7 @@ def test_it_computes_what_it_should(
     assert (code, outcome.status) == (0, "pass")
     assert outcome.device["driver"] == built.target.driver
     assert len(outcome.kernel_ns) == 3
+    assert all(outcome.kernel_ns)  # each driver has a clock
 
     golden[59, 49] += 1
     bundles.replace(tmp_path / "b", "golden.npz", npz({"output_0": golden}))
