@@ -267,7 +267,7 @@ class Series:
     execute: Column
     """Seconds: what kernels took where a GPU says, else the stage `execute`."""
     stages: Mapping[str, Column]
-    """Seconds by stage."""
+    """Milliseconds by stage."""
     low: Column
     """Of `execute`, or of `lowering` for a cell that is not executed: the noise band; None where
     there are too few samples."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,7 +136,7 @@ class Histories:
         self._lowering, self._execute = (
             rounded(matrix, 3) for matrix in (nights.lowering, nights.execute)
         )
-        executes = np.isfinite(nights.execute).any(axis=1)[:, None]
+        executes = np.isfinite(nights.execute).any(axis=1, keepdims=True)
         low, high = (
             np.where(executes, e, lo)
             for e, lo in (
@@ -153,19 +154,38 @@ class Histories:
 
     def of(self, month: str, cells: list[int]) -> doc.History:
         """One group's cells in one month; those that have nothing there are left out."""
-        nights = self._facts.nights
-        columns = self.months[month]
+        nights, columns = self._facts.nights, self.months[month]
         known = (nights.row[np.ix_(np.asarray(cells), columns)] >= 0).any(axis=1)
         there = [cell for cell, here in zip(cells, known.tolist(), strict=True) if here]
         block = np.ix_(np.asarray(there, dtype=np.int64), columns)
         prints, texts = self._fingerprints(block)
+        stages = self._stages.of(nights.row[block])
+        status, attempts = nights.status[block], nights.attempts[block]
+        error, lowering, execute, low, high = (
+            matrix[block]
+            for matrix in (self._error, self._lowering, self._execute, self._low, self._high)
+        )
         return doc.History(
             month=month,
             nights=tuple(nights.nights[night] for night in columns),
             fingerprints=texts,
             series={
-                nights.cells[cell].key: self._series(cell, columns, prints[index])
-                for index, cell in enumerate(there)
+                nights.cells[cell].key: doc.Series(
+                    statuses=letters(status[place]),
+                    attempts=_column(attempts[place]),
+                    fingerprints=_column(prints[place]),
+                    error=_column(error[place]),
+                    lowering=_column(lowering[place]),
+                    execute=_column(execute[place]),
+                    stages={
+                        name: _column(values[place])
+                        for name, (values, has) in stages.items()
+                        if has[place]
+                    },
+                    low=_column(low[place]),
+                    high=_column(high[place]),
+                )
+                for place, cell in enumerate(there)
             },
         )
 
@@ -176,61 +196,48 @@ class Histories:
         values = self._facts.nights.table.texts["fingerprint"].values
         distinct, index = np.unique(codes, return_inverse=True)
         names = [values[int(code)] if code >= 0 else "" for code in distinct]
-        index = index.reshape(codes.shape)
-        known = sorted({name for name in names if name})
-        rank = np.asarray([known.index(name) if name else -1 for name in names])
-        return (rank[index] if len(rank) else index), tuple(known)
+        known = {name: rank for rank, name in enumerate(sorted({n for n in names if n}))}
+        ranks = np.asarray([known.get(name, -1) for name in names], dtype=np.int64)
+        return ranks[index.reshape(codes.shape)], tuple(known)
 
-    def _series(
-        self, cell: int, columns: NDArray[np.int64], prints: NDArray[np.int64]
-    ) -> doc.Series:
-        nights = self._facts.nights
-        return doc.Series(
-            statuses=letters(nights.status[cell, columns]),
-            attempts=column(nights.attempts[cell, columns]),
-            fingerprints=column(prints),
-            error=column(self._error[cell, columns]),
-            lowering=column(self._lowering[cell, columns]),
-            execute=column(self._execute[cell, columns]),
-            stages=self._stages.of(nights.row[cell, columns]),
-            low=column(self._low[cell, columns]),
-            high=column(self._high[cell, columns]),
-        )
+
+_Stage = tuple[Floats, NDArray[np.bool_]]
+"""Milliseconds by cell and night, and which cells have any."""
 
 
 class _Stages:
-    """Seconds by stage."""
+    """Milliseconds by stage."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
         self._names = [
             text.split(STAGE_SEPARATOR) if text else [] for text in table.texts["stages"].values
         ]
-        self._seconds = np.round(table.stage_seconds.astype(np.float64), 4)
 
-    def of(self, rows: NDArray[np.int32]) -> dict[str, doc.Column]:
-        """Of some attempts of one cell (-1: none), in the order in which stages appear."""
-        table, found = self._table, dict[str, Floats]()
-        places = np.flatnonzero(rows >= 0)
-        there = rows[places]
-        kinds = table.texts["stages"].codes[there]
+    def of(self, rows: NDArray[np.int32]) -> dict[str, _Stage]:
+        """Of attempts by cell and night (-1: none), in the order in which stages appear."""
+        table, flat = self._table, rows.ravel()
+        found: dict[str, Floats] = {}
+        places = np.flatnonzero(flat >= 0)
+        kinds = table.texts["stages"].codes[flat[places]]
         for kind in dict.fromkeys(kinds.tolist()):
-            names, mine = self._names[kind], kinds == kind
-            starts = table.stage_offsets[there[mine]]
-            if not names or (table.stage_offsets[there[mine] + 1] - starts != len(names)).any():
+            names, mine = self._names[kind], places[kinds == kind]
+            starts = table.stage_offsets[flat[mine]]
+            ends = table.stage_offsets[flat[mine] + 1]
+            if not names or np.any(np.not_equal(ends - starts, len(names))):
                 continue
-            seconds = self._seconds[starts[:, None] + np.arange(len(names))]
+            seconds = table.stage_seconds[starts[:, None] + np.arange(len(names))]
+            milliseconds = rounded(seconds.astype(np.float64) * 1e3, 3)
             for index, name in enumerate(names):
-                values = found.setdefault(name, np.full(len(rows), np.nan))
-                values[places[mine]] = seconds[:, index]
-        return {name: column(values) for name, values in found.items()}
+                values = found.setdefault(name, np.full(flat.shape, np.nan))
+                values[mine] = milliseconds[:, index]
+        shaped = {name: values.reshape(rows.shape) for name, values in found.items()}
+        return {name: (values, ~np.isnan(values).all(axis=1)) for name, values in shaped.items()}
 
 
-def column(values: NDArray[np.generic]) -> doc.Column:
-    """Numbers as a document has them; NaN is None."""
-    if values.dtype.kind != "f":
-        return tuple(values.tolist())
-    return tuple(None if value != value else value for value in values.tolist())
+def _column(values: NDArray[np.generic]) -> doc.Column:
+    """Numbers as they are: the writer of JSON takes arrays, and gives null for NaN."""
+    return cast(doc.Column, values)
 
 
 def groups(facts: Facts) -> Iterator[tuple[str, list[int]]]:
