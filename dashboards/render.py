@@ -1,0 +1,118 @@
+"""HTML from page records, and the files that every page uses.
+
+Templates escape every text: what results say is data. A page runs no script but the site's own
+files, and none of those makes HTML, addresses or code of a text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+
+from dashboards.documents import (
+    LETTERS,
+    AgentsPage,
+    CellPage,
+    Chrome,
+    ComparePage,
+    ExpectationsPage,
+    PipelinePage,
+    TonightPage,
+    TrendsPage,
+    WorkloadPage,
+)
+from dashboards.headline import headline
+from dashboards.nights import slug
+from dashboards.words import FILTERS, KINDS_IN_WORDS, STATUSES_IN_WORDS
+
+Page = (
+    TonightPage
+    | CellPage
+    | PipelinePage
+    | WorkloadPage
+    | ComparePage
+    | AgentsPage
+    | ExpectationsPage
+    | TrendsPage
+)
+
+_TEMPLATES: Mapping[type, str] = {
+    TonightPage: "index.html",
+    CellPage: "cell.html",
+    PipelinePage: "pipeline.html",
+    WorkloadPage: "workload.html",
+    ComparePage: "compare.html",
+    AgentsPage: "agents.html",
+    ExpectationsPage: "expectations.html",
+    TrendsPage: "trends.html",
+}
+
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; "
+    # of a page from disk, 'self' is any file: inline scripts and other hosts stay shut out
+    "script-src 'self'; "
+    "style-src 'self'; "
+    "img-src 'self' data:; "
+    "font-src 'none'; "
+    "connect-src 'none'; "
+    "worker-src 'none'; "
+    "base-uri 'none'; "
+    "form-action 'none'; "
+    # assets/app.js has the one policy: it lets through no HTML, and no script of another place
+    "require-trusted-types-for 'script'; "
+    "trusted-types default"
+)
+"""What pages may do, https://www.w3.org/TR/CSP3/ and https://www.w3.org/TR/trusted-types/."""
+
+
+def render(page: Page, chrome: Chrome) -> str:
+    """The HTML of a page."""
+    return _template(_TEMPLATES[type(page)]).render(page=page, chrome=chrome, root=chrome.root)
+
+
+@cache
+def _template(name: str) -> Template:
+    return _environment().get_template(name)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("dashboards"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    environment.filters.update(FILTERS, slug=slug)
+    environment.globals.update(
+        csp=CONTENT_SECURITY_POLICY,
+        headline=headline,
+        letters=LETTERS,
+        words=STATUSES_IN_WORDS,
+        kinds=KINDS_IN_WORDS,
+    )
+    return environment
+
+
+@cache
+def assets() -> Mapping[str, bytes]:
+    """The files under `assets/` that pages load, by name.
+
+    `charts.js` is Vega, Vega-Lite and vega-embed as vl-convert carries them, some 300 KB when
+    compressed: pages load it when a chart is about to be seen.
+    """
+    folder = files("dashboards") / "assets"
+    found = {each.name: each.read_bytes() for each in folder.iterdir() if each.is_file()}
+    return dict(sorted({**found, "charts.js": _charts()}.items()))
+
+
+def _charts() -> bytes:
+    from vl_convert import javascript_bundle
+
+    # of all that it has, pages use this; its own names of one letter would be everybody's
+    return f"(()=>{{{javascript_bundle('window.vegaEmbed=vegaEmbed;')}}})();\n".encode()
