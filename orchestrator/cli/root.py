@@ -27,6 +27,7 @@ _COMMANDS = {
     "golden": "orchestrator.cli.golden",
     "repro": "orchestrator.cli.repro",
     "execute": "orchestrator.cli.execute",
+    "dashboard": "orchestrator.cli.dashboard",
     "clean": "orchestrator.cli.clean",
     "schema": "orchestrator.cli.schema",
 }

@@ -1,0 +1,126 @@
+"""`lh-ci dashboard`: results as a static site."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from orchestrator.cli.app import App, pass_app
+from orchestrator.cli.params import examples, json_option
+from orchestrator.cli.report import console
+from orchestrator.errors import ExitCode, UsageError
+from orchestrator.text import counts as counted
+from orchestrator.text import one_line, plural
+
+
+@click.command(
+    "dashboard",
+    epilog=examples(
+        "lh-ci dashboard                         this workspace's runs, to site/",
+        "lh-ci dashboard --serve                 and look at them in a browser",
+        "lh-ci dashboard --results nightly --out public --url https://example.org/mlir",
+    ),
+)
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Runs, or archives of runs (*.parquet). Default: the runs of this workspace.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("site"),
+    show_default=True,
+    metavar="DIR",
+    help="The site's folder: new, empty, or one with a site, which is brought up to date.",
+)
+@click.option(
+    "--title", default="Lighthouse CI", show_default=True, help="What the site is called."
+)
+@click.option("--url", default="", help="Where the site will be; for its feeds.")
+@click.option(
+    "--every",
+    type=click.FloatRange(min=0, min_open=True),
+    default=24.0,
+    show_default=True,
+    metavar="HOURS",
+    help="How often there is a night. A site that is older, and two hours more, says it is late.",
+)
+@click.option("--serve", is_flag=True, help="Then serve it on this machine until Ctrl-C.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8000,
+    show_default=True,
+    help="0: any free one.",
+)
+@json_option
+@pass_app
+def command(app: App, /, **given: Any) -> int:
+    """Make a static site of results: what broke, where, since when, and how to rerun it.
+
+    The site opens from disk and from any web server. It needs no network, and says of every
+    square that has no data since when and why.
+    """
+    try:
+        from dashboards import command as pages
+    except ImportError as error:
+        raise UsageError(
+            f"the dashboard's libraries are not installed ({error.name}). "
+            "Do: pip install 'lighthouse-ci[dashboard]', or: nox -s dashboard"
+        ) from error
+
+    results = Path.cwd() / given["results"] if given["results"] else app.runs.folder
+    out = Path.cwd() / given["out"]
+    say = (lambda _: None) if given["as_json"] else _progress
+    built = pages.make(
+        results,
+        app.state / "history",
+        out,
+        pages.Options(title=given["title"], expected_hours=given["every"] + 2),
+        given["url"],
+        say,
+    )
+    if given["as_json"]:
+        document = {
+            "schema": 1,
+            "night": built.night or None,
+            "nights": built.nights,
+            "cells": built.cells,
+            "counts": dict(built.counts),
+            "files": built.written.files,
+            "written": built.written.written,
+            "removed": built.written.removed,
+            "index": str(out / "index.html"),
+        }
+        click.echo(json.dumps(document, indent=2))
+    else:
+        _show(app, built, out)
+    if given["serve"]:
+        pages.serve(out, given["port"], lambda url: click.echo(f"{url}   Ctrl-C ends", err=True))
+    return ExitCode.OK
+
+
+def _progress(line: str) -> None:
+    click.echo(f"      {one_line(line)}", err=True)
+
+
+def _show(app: App, built: Any, out: Path) -> None:
+    screen = console()
+    if not built.night:
+        screen.print("there are no results yet: the site says so. Start a run: lh-ci run")
+    else:
+        statuses = [status for status, number in built.counts.items() for _ in range(number)]
+        nights = plural(built.nights, "night")
+        screen.print(
+            f"night {built.night}   {counted(statuses)}   {nights} of {built.cells:,} cells"
+        )
+    written = built.written
+    screen.print(
+        f"site  {app.shown(out / 'index.html')}   {plural(written.files, 'file')}, "
+        f"{written.written:,} written, {written.removed:,} removed"
+    )
