@@ -9,7 +9,7 @@ import dataclasses
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -20,6 +20,8 @@ from orchestrator.job import Cell, Job
 from orchestrator.results.files import unwritable
 
 PACKAGE = Path(orchestrator.__file__).parent
+HARNESS = "orchestrator"
+"""The folder in a job's folder that the harness is in."""
 HARNESS_PARTS = (
     "__init__.py",
     "errors.py",
@@ -33,7 +35,7 @@ HARNESS_PARTS = (
 """The parts of the package that the harness imports."""
 
 
-def write(folder: Path, job: Job, files: Mapping[str, str]) -> Job:
+def write(folder: Path, job: Job, files: Mapping[str, str], package: Path = PACKAGE) -> Job:
     """Fills an empty `folder` with a job: `job.json`, workloads, goldens and the harness.
 
     Returns the job as written: its id is the folder's name.
@@ -44,13 +46,14 @@ def write(folder: Path, job: Job, files: Mapping[str, str]) -> Job:
         folder: exists, empty.
         job: what to run.
         files: the job's relative file names to the absolute paths they are copied from.
+        package: where the harness is copied from.
 
     Raises:
         DefinitionError: a file changed since the run was planned, or is gone.
         InfrastructureError: the folder cannot be written.
     """
     try:
-        _copy_harness(folder / "orchestrator")
+        _copy_harness(package, folder / HARNESS)
         for name, sha256 in sorted(_needed(job.cells)):
             _copy_checked(Path(files[name]), folder / name, sha256)
         document = dataclasses.replace(job, id=folder.name)
@@ -61,32 +64,38 @@ def write(folder: Path, job: Job, files: Mapping[str, str]) -> Job:
     return document
 
 
+def files_of(folder: Path, cells: Iterable[Cell]) -> dict[str, str]:
+    """The files that cells name, in a folder that has them: `write` takes them from there."""
+    return {name: str(folder / name) for name, _ in _needed(cells)}
+
+
 @cache
-def harness_sha256() -> str:
+def harness_sha256(package: Path = PACKAGE) -> str:
     """Digest of the harness that jobs are run with."""
     digest = hashlib.sha256()
-    for path in _harness_files():
-        digest.update(f"{path.relative_to(PACKAGE).as_posix()}\0".encode())
+    for path in _harness_files(package):
+        digest.update(f"{path.relative_to(package).as_posix()}\0".encode())
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
 
 
-def _harness_files() -> Iterator[Path]:
+def _harness_files(package: Path) -> Iterator[Path]:
     for part in HARNESS_PARTS:
-        path = PACKAGE / part
+        path = package / part
         found = sorted(path.rglob("*")) if path.is_dir() else [path]
         yield from (f for f in found if f.is_file() and "__pycache__" not in f.parts)
 
 
-def _copy_harness(folder: Path) -> None:
-    for path in _harness_files():
-        target = folder / path.relative_to(PACKAGE)
+def _copy_harness(package: Path, folder: Path) -> None:
+    for path in _harness_files(package):
+        target = folder / path.relative_to(package)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
 
 
-def _needed(cells: tuple[Cell, ...]) -> set[tuple[str, str]]:
+def _needed(jobs_cells: Iterable[Cell]) -> set[tuple[str, str]]:
     """File and digest of everything that cells name."""
+    cells = tuple(jobs_cells)
     needed = {(cell.workload.file, cell.workload.sha256) for cell in cells}
     return needed | {(c.golden.file, c.golden.sha256) for c in cells if c.golden is not None}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from orchestrator.backends.base import Attempt
@@ -12,7 +12,7 @@ from orchestrator.backends.jobdir import harness_sha256
 from orchestrator.config.models import Expectation
 from orchestrator.engines.base import Environment
 from orchestrator.job import Artifact, Hello, Job
-from orchestrator.plan import PlannedCell
+from orchestrator.order import CellTerms
 from orchestrator.results import verdict
 from orchestrator.results.artifacts import ArtifactError, Budget
 from orchestrator.results.fingerprint import fingerprint, parts
@@ -49,22 +49,25 @@ class Recorder:
         self,
         run: Run,
         info: RunInfo,
-        planned: Iterable[PlannedCell],
+        terms: Mapping[str, CellTerms],
         *,
         expectations: Sequence[Expectation],
         today: dt.date,
-        reproduce: Callable[[PlannedCell], str],
         reporter: Reporter,
         fail_fast: bool = False,
+        harness: str | None = None,
     ) -> None:
-        """Takes an open run. `reproduce` gives the command that reruns a cell."""
+        """Takes an open run, and the terms of its cells.
+
+        `harness`: digest of the one that the jobs bring; None: it is this package's.
+        """
         self._run = run
-        self._planned = {p.cell.id: p for p in planned}
+        self._terms = terms
         self._expectations = expectations
         self._today = today
-        self._reproduce = reproduce
         self._reporter = reporter
         self._fail_fast = fail_fast
+        self._harness = harness or harness_sha256()
         self._budgets: dict[tuple[str, int], Budget] = {}
         self._refused: set[str] = set()
         self.info = info
@@ -139,7 +142,7 @@ class Recorder:
         self._run.write_info(self.info)
 
     def _result(self, attempt: Attempt) -> Result:
-        outcome, planned = attempt.outcome, self._planned[attempt.cell.id]
+        outcome, terms = attempt.outcome, self._terms[attempt.cell.id]
         judged = verdict.judge(outcome, attempt.cell.id, self._expectations, self._today)
         hello = attempt.hello
         versions: Mapping[str, str] = hello.versions if hello else {}
@@ -176,15 +179,15 @@ class Recorder:
             argv=attempt.argv,
             workload_sha256=attempt.cell.workload.sha256,
             constants=attempt.cell.workload.constants,
-            tier=planned.tier,
+            tier=terms.tier,
             fingerprint=fingerprint(
                 attempt.cell,
                 environment=environment,
                 toolchain=toolchain,
                 versions=versions,
                 hardware=hardware,
-                harness_sha256=harness_sha256(),
+                harness_sha256=self._harness,
             ),
-            parts=parts(attempt.cell, harness_sha256()),
-            reproduce=self._reproduce(planned),
+            parts=parts(attempt.cell, self._harness),
+            reproduce=terms.reproduce,
         )

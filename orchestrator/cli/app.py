@@ -17,6 +17,7 @@ from orchestrator.backends.clock import Clock
 from orchestrator.backends.watch import Limits
 
 if TYPE_CHECKING:
+    from orchestrator.backends.perform import Machine
     from orchestrator.backends.recovery import Monitors
     from orchestrator.cli.images import Images
     from orchestrator.config.objects import Config
@@ -117,6 +118,19 @@ class App:
     def engine(self, name: str) -> tuple[Engine, str]:
         """An engine and one line about the choice. Raises InfrastructureError."""
         return self.services.choose(cast(EngineName, name), self.root, self.settings)
+
+    def machine(self, engine: Engine, note: str) -> Machine:
+        """What jobs are run with here."""
+        from orchestrator.backends.perform import Machine
+
+        return Machine(
+            engine=engine,
+            note=note,
+            gpus=self.host.gpus,
+            monitors=self.services.monitors,
+            limits=self.services.limits,
+            clock=self.services.clock,
+        )
 
     def today(self) -> dt.date:
         """The date in UTC: expectations expire for everybody at the same time."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
+from orchestrator.backends.perform import sweep
 from orchestrator.backends.signals import stopping
 from orchestrator.cli.app import App, pass_app
 from orchestrator.cli.params import engine_option, examples
 from orchestrator.cli.report import TextReporter, console
-from orchestrator.cli.running import sweep
 from orchestrator.config.suggest import unknown
 from orchestrator.errors import UsageError
 
@@ -34,7 +34,7 @@ def command(app: App, stacks: tuple[str, ...], engine: str, force: bool) -> int:
     out.print(f"engine {note or chosen.name}")
     clock = app.services.clock
     with TextReporter(out, app.config.pins, len(stacks)) as reporter, stopping(reporter.note):
-        sweep(chosen, reporter)
+        sweep(chosen, reporter.note)
         for stack in dict.fromkeys(stacks):
             began = clock.monotonic()
             reporter.preparing(stack)

@@ -14,10 +14,10 @@ from pathlib import Path
 from orchestrator.backends import jobdir
 from orchestrator.backends.base import Attempt
 from orchestrator.backends.local import LocalBackend
+from orchestrator.backends.perform import default_workers, sweep
 from orchestrator.backends.signals import stopping
 from orchestrator.cli.app import App
 from orchestrator.cli.report import TextReporter, console
-from orchestrator.cli.running import default_workers, sweep
 from orchestrator.cli.selecting import workload_files
 from orchestrator.engines.base import Environment
 from orchestrator.errors import InfrastructureError
@@ -63,7 +63,7 @@ def record(app: App, cells: Sequence[PlannedCell], engine_name: str) -> Recorded
         TextReporter(out, config.pins, len(cells)) as reporter,
         stopping(reporter.note),
     ):
-        sweep(engine, reporter)
+        sweep(engine, reporter.note)
         observer = _Collector(cells, reporter)
 
         def place(job: Job) -> tuple[Job, Path]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from orchestrator import records
+from orchestrator.backends.perform import sweep
 from orchestrator.cli import commands, running
 from orchestrator.cli.app import App, pass_app
 from orchestrator.cli.params import engine_option, examples
@@ -56,7 +57,7 @@ def command(app: App, /, cell: str, out: Path | None, run_name: str | None, engi
     run.write_declared(declare(app.config))
     screen = console()
     with TextReporter(screen, app.config.pins, 1) as reporter:
-        running.sweep(chosen, reporter)
+        sweep(chosen, reporter.note)
         ran = running.execute(app, run, plan, chosen, note, reporter)
     result = ran.results[planned.cell.id]
     for line, style in blocks([result], run.name):

@@ -27,6 +27,7 @@ _COMMANDS = {
     "golden": "orchestrator.cli.golden",
     "repro": "orchestrator.cli.repro",
     "execute": "orchestrator.cli.execute",
+    "exec": "orchestrator.cli.exec_job",
     "dashboard": "orchestrator.cli.dashboard",
     "clean": "orchestrator.cli.clean",
     "schema": "orchestrator.cli.schema",

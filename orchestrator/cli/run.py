@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import click
 
+from orchestrator.backends.perform import default_workers, sweep
 from orchestrator.cli import running, story, timings
 from orchestrator.cli.app import App, pass_app
 from orchestrator.cli.params import (
@@ -134,7 +135,7 @@ def _plan(app: App, wanted: Asked, chosen: Chosen, given: dict[str, Any]) -> Run
     options = RunOptions(
         engine=given["engine"],
         toolchain=given["toolchain"],
-        workers=given["workers"] or running.default_workers(app.host),
+        workers=given["workers"] or default_workers(app.host),
         keep=cast(Keep, given["keep"]),
         retries=given["retries"],
         timeout_s=given["timeout"],
@@ -157,7 +158,7 @@ def _run(app: App, run: Run | None, plan: RunPlan, given: dict[str, Any]) -> int
         run.write_plan(plan)
         run.write_declared(declare(app.config))
     with _reporter(app, plan, run, note or engine.name, as_json=as_json) as reporter:
-        running.sweep(engine, reporter)
+        sweep(engine, reporter.note)
         ran = running.execute(
             app, run, plan, engine, note, reporter, fail_fast=bool(given["fail_fast"])
         )

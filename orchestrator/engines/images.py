@@ -69,6 +69,11 @@ def stack_tag(root: Path, pins: Pins, stack: str, base_id: str) -> str:
     return f"lh/{stack}:{_digest(parts)}"
 
 
+def stack_definition(root: Path, pins: Pins, stack: str) -> str:
+    """SHA-256 over how a repository defines a stack, whatever base image is at hand."""
+    return hashlib.sha256(stack_tag(root, pins, stack, "").encode()).hexdigest()
+
+
 def folder_digest(folder: Path) -> str:
     """SHA-256 over the names and contents of all files below a folder."""
     digest = hashlib.sha256()

@@ -36,10 +36,10 @@ T = TypeVar("T")
 class Run:
     """One run's folder."""
 
-    def __init__(self, folder: Path) -> None:
-        """Takes an existing folder."""
+    def __init__(self, folder: Path, name: str | None = None) -> None:
+        """Takes an existing folder; `name`: of the run that it is a part of, if not its own."""
         self.folder = folder
-        self.name = folder.name
+        self.name = name or folder.name
 
     @contextlib.contextmanager
     def claimed(self) -> Iterator[None]:

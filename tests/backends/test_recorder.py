@@ -8,7 +8,7 @@ from orchestrator.backends.base import Attempt
 from orchestrator.backends.recorder import Recorder
 from orchestrator.cli.report import SilentReporter
 from orchestrator.health.evidence import Evidence
-from orchestrator.plan import PlannedCell
+from orchestrator.order import CellTerms
 from orchestrator.results.schema import Result, RunInfo
 from orchestrator.results.store import Runs, utc
 from tests.backends.samples import MOMENT, cell
@@ -22,10 +22,9 @@ def record(folder: Path, **gpu: str) -> Result:
     recorder = Recorder(
         run,
         RunInfo(run=run.name, started=utc(MOMENT), engine="docker", engine_note="", version="0"),
-        [PlannedCell(cell=cell("a"), stack="pytorch", tier="core", runnable=True, reason="")],
+        {"a": CellTerms(tier="core", reproduce="nox -s a")},
         expectations=(),
         today=MOMENT.date(),
-        reproduce=lambda planned: planned.cell.id,
         reporter=SilentReporter(lambda line: None),
     )
     recorder.attempted(

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from orchestrator import text
+from orchestrator.backends.perform import default_workers
 from orchestrator.cli import commands, timings
 from orchestrator.cli.params import constant
 from orchestrator.cli.report import TextReporter, cpu_line
-from orchestrator.cli.running import default_workers
 from orchestrator.config.load import load
 from orchestrator.engines.base import Environment
 from orchestrator.job import StageTime
