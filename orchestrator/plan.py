@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase, translate
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from orchestrator.config.cells import CellKey, cell_keys, variants_of
 from orchestrator.config.load import Config
@@ -47,6 +47,20 @@ class PlannedCell:
     """Whose GPU it executes on; empty for CPUs, software and code that is only assembled."""
 
 
+class Serving(Protocol):
+    """Machines that cells are planned for, where that is not this one."""
+
+    def refusal(self, name: str, pool: Pool) -> str:
+        """Why no cell of a pool can be run; empty when it can."""
+
+    def chips(self, name: str, gpu: GpuPool) -> tuple[str, ...]:
+        """What to make code for on a pool of GPUs."""
+
+
+Where = Host | Serving
+"""This machine, or others."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class AdhocWorkload:
     """A workload given by its path, from anywhere."""
@@ -73,7 +87,7 @@ class Selector:
     variants: tuple[str, ...] = ()
 
 
-def plan_cells(config: Config, host: Host) -> tuple[PlannedCell, ...]:
+def plan_cells(config: Config, host: Where) -> tuple[PlannedCell, ...]:
     """Every cell of the matrix in a stable order, runnable on `host` or with a reason."""
     planner = _Planner(config, host)
     return tuple(
@@ -84,7 +98,7 @@ def plan_cells(config: Config, host: Host) -> tuple[PlannedCell, ...]:
 
 def adhoc_cells(
     config: Config,
-    host: Host,
+    host: Where,
     pipelines: Sequence[str],
     file: AdhocWorkload,
     constants: Mapping[str, Constant],
@@ -100,7 +114,7 @@ def adhoc_cells(
 
     Args:
         config: definitions.
-        host: this machine.
+        host: this machine, or the others that are to run them.
         pipelines: names; each must exist.
         file: the workload.
         constants: module constants to override.
@@ -227,8 +241,9 @@ def _foreign(file: AdhocWorkload) -> Workload:
 class _Planner:
     """What is the same for many cells, made once."""
 
-    def __init__(self, config: Config, host: Host) -> None:
+    def __init__(self, config: Config, host: Where) -> None:
         self._config = config
+        self._where = _Here(host) if isinstance(host, Host) else host
         self._table: dict[str, Tolerance] = {
             dtype: Tolerance(rtol=entry.rtol, atol=entry.atol, reason=entry.reason)
             for dtype, entry in config.tolerances.dtypes.items()
@@ -242,10 +257,9 @@ class _Planner:
             for o in config.tolerances.overrides
         ]
         self._reasons = {
-            name: _why_not(name, pool, host) for name, pool in config.matrix.pools.items()
+            name: self._where.refusal(name, pool) for name, pool in config.matrix.pools.items()
         }
         self._registered: dict[str, Workload] = {}
-        self._host = host
         self._made: dict[tuple[str, str], tuple[Target, ...]] = {}
 
     def reason(self, pool: str) -> str:
@@ -314,7 +328,7 @@ class _Planner:
                         config.definitions,
                         config.libraries,
                     )
-                    for chip in _chips(gpu, self._host)
+                    for chip in self._where.chips(name, gpu)
                 )
             )
         return self._made[recipe, name]
@@ -352,21 +366,26 @@ def _device(pool: Pool) -> Device:
             return device
 
 
-def _chips(gpu: GpuPool, host: Host) -> tuple[str, ...]:
-    """What to make code for: as the pool says, else the chip that is there."""
-    if gpu.chips is not None:
-        return gpu.chips
-    if gpu.driver in ("opencl", "vulkan"):
-        return (SPIRV,)
-    return tuple(g.chip for g in host.gpus if g.vendor == gpu.device)[:1]
+class _Here:
+    """The machine at hand. See `Serving`."""
 
+    def __init__(self, host: Host) -> None:
+        self._host = host
 
-def _why_not(name: str, pool: Pool, host: Host) -> str:
-    if pool.arch in (None, host.arch) and pool.cpu_vendor in (None, host.cpu_vendor):
-        return _no_gpu(pool.gpu, host) if pool.gpu else ""
-    wanted = " ".join(filter(None, [_vendor(pool.cpu_vendor or ""), pool.arch or ""]))
-    here = " ".join(filter(None, [_vendor(host.cpu_vendor), host.arch]))
-    return f"pool {name} is {wanted}; this machine is {here} ({host.cpu_model})"
+    def refusal(self, name: str, pool: Pool) -> str:
+        host = self._host
+        if pool.arch in (None, host.arch) and pool.cpu_vendor in (None, host.cpu_vendor):
+            return _no_gpu(pool.gpu, host) if pool.gpu else ""
+        wanted = " ".join(filter(None, [_vendor(pool.cpu_vendor or ""), pool.arch or ""]))
+        here = " ".join(filter(None, [_vendor(host.cpu_vendor), host.arch]))
+        return f"pool {name} is {wanted}; this machine is {here} ({host.cpu_model})"
+
+    def chips(self, name: str, gpu: GpuPool) -> tuple[str, ...]:  # noqa: ARG002
+        if gpu.chips is not None:
+            return gpu.chips
+        if gpu.driver in ("opencl", "vulkan"):
+            return (SPIRV,)
+        return tuple(g.chip for g in self._host.gpus if g.vendor == gpu.device)[:1]
 
 
 def _no_gpu(gpu: GpuPool, host: Host) -> str:

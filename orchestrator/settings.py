@@ -78,11 +78,22 @@ def _program(variable: str, value: str) -> Path:
 
 
 def _folders(variable: str, value: str) -> tuple[Path, ...]:
-    folders = tuple(Path(part).expanduser() for part in value.split(os.pathsep) if part)
-    for folder in folders:
-        if not _is(Path.is_dir, folder):
-            raise UsageError(f"{variable}: there is no folder {folder} that can be read.")
-    return tuple(folder.absolute() for folder in folders)
+    return tuple(_folder(variable, part) for part in value.split(os.pathsep) if part)
+
+
+def _folder(variable: str, value: str) -> Path:
+    path = Path(value).expanduser()
+    if not _is(Path.is_dir, path):
+        raise UsageError(f"{variable}: there is no folder {path} that can be read.")
+    return path.absolute()
+
+
+def _url(variable: str, value: str) -> str:
+    if not value.startswith(("http://", "https://")):
+        raise UsageError(
+            f"{variable}: expected an address such as http://host:8010/, got `{value}`."
+        )
+    return value
 
 
 def _size(variable: str, value: str) -> int:
@@ -119,6 +130,17 @@ class Settings:
             help="Where runs, virtual environments and caches are kept.",
         ),
     ] = Path(".lh")
+    root: Annotated[
+        Path | None,
+        Setting(
+            variable="LH_ROOT",
+            parse=_folder,
+            kind="folder",
+            default="the nearest folder upwards with a `matrix.yaml`",
+            help="The checkout of the repository to work in, where commands are started elsewhere: "
+            "by an agent, in a folder of its own.",
+        ),
+    ] = None
     python: Annotated[
         Path | None,
         Setting(
@@ -225,6 +247,28 @@ class Settings:
             "file that it may write.",
         ),
     ] = 2 << 30
+    buildbot_master: Annotated[
+        str | None,
+        Setting(
+            variable="LH_BUILDBOT_MASTER",
+            parse=_url,
+            kind="address",
+            default="none",
+            help="Of the Buildbot master that `--backend buildbot` submits jobs to, when "
+            "`--master` does not say.",
+        ),
+    ] = None
+    buildbot_password: Annotated[
+        Path | None,
+        Setting(
+            variable="LH_BUILDBOT_PASSWORD",
+            parse=_file,
+            kind="file",
+            default="none",
+            help="The dispatcher's password: a copy of the master's "
+            "`secrets/dispatcher.password`, which only its owner can read.",
+        ),
+    ] = None
     gpu_device: Annotated[
         str,
         Setting(

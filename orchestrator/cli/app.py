@@ -75,7 +75,7 @@ class App:
     """Made once for a command line; reads nothing before it is asked to."""
 
     def __init__(self, services: Services, root: Path | None) -> None:
-        """`root` as given with `-C`; None: looked for upwards from the current folder."""
+        """`root` as given with `-C`; None: as set, else looked for upwards from here."""
         self.services = services
         self._root = root
 
@@ -84,7 +84,7 @@ class App:
         """The folder with `matrix.yaml`, absolute. Raises UsageError."""
         from orchestrator.config.load import find_root
 
-        return find_root((self._root or Path.cwd()).absolute())
+        return find_root((self._root or self.settings.root or Path.cwd()).absolute())
 
     @cached_property
     def settings(self) -> Settings:

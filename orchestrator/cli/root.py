@@ -28,6 +28,7 @@ _COMMANDS = {
     "repro": "orchestrator.cli.repro",
     "execute": "orchestrator.cli.execute",
     "exec": "orchestrator.cli.exec_job",
+    "buildbot": "orchestrator.cli.buildbot",
     "dashboard": "orchestrator.cli.dashboard",
     "clean": "orchestrator.cli.clean",
     "schema": "orchestrator.cli.schema",

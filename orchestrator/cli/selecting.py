@@ -12,9 +12,16 @@ from orchestrator.config.objects import Config
 from orchestrator.config.suggest import nearest
 from orchestrator.config.workloads import read_workload
 from orchestrator.errors import DefinitionError, Problem, UsageError
-from orchestrator.host import Host
 from orchestrator.job import Constant
-from orchestrator.plan import AdhocWorkload, PlannedCell, Selector, adhoc_cells, plan_cells, select
+from orchestrator.plan import (
+    AdhocWorkload,
+    PlannedCell,
+    Selector,
+    Where,
+    adhoc_cells,
+    plan_cells,
+    select,
+)
 from orchestrator.results.schema import AdhocSource
 from orchestrator.text import plural
 
@@ -77,7 +84,7 @@ def skips(cells: Iterable[PlannedCell]) -> dict[str, int]:
     return reasons
 
 
-def choose(config: Config, host: Host, asked: Asked, cwd: Path) -> Chosen:
+def choose(config: Config, host: Where, asked: Asked, cwd: Path) -> Chosen:
     """The cells that `asked` takes.
 
     Raises:
@@ -146,7 +153,7 @@ def _pipelines(config: Config, asked: Asked, workload: str) -> tuple[str, ...]:
 
 
 def _registered_cells(
-    config: Config, host: Host, asked: Asked, workloads: Sequence[str]
+    config: Config, host: Where, asked: Asked, workloads: Sequence[str]
 ) -> tuple[PlannedCell, ...]:
     return select(
         plan_cells(config, host),
@@ -189,7 +196,7 @@ def _adhoc(config: Config, argument: str, cwd: Path) -> AdhocWorkload:
 
 
 def _adhoc_cells(
-    config: Config, host: Host, asked: Asked, pipelines: Sequence[str], file: AdhocWorkload
+    config: Config, host: Where, asked: Asked, pipelines: Sequence[str], file: AdhocWorkload
 ) -> tuple[PlannedCell, ...]:
     cells = [
         cell

@@ -1,0 +1,158 @@
+"""`lh-ci buildbot`: the folders of a Buildbot master and of its workers."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+
+from orchestrator.cli.app import App, pass_app
+from orchestrator.cli.params import examples
+from orchestrator.errors import UsageError
+from orchestrator.text import plural
+
+_PLACE = re.compile(r"(?:(?P<host>[A-Za-z0-9.:\[\]-]+):)?(?P<port>\d{1,5})")
+
+
+@click.group("buildbot")
+def command() -> None:
+    """Set up a Buildbot master that hands jobs to workers, and its workers."""
+
+
+@command.command(
+    "master",
+    epilog=examples(
+        "lh-ci buildbot master DIR --worker 'epyc-1=amd-cpu,cross-amd' --worker 'box-2=intel-cpu'",
+        "lh-ci buildbot master DIR --worker 'h100=nvidia-gpu;chips=sm_90;priority=5'",
+        "buildbot start DIR",
+    ),
+)
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
+@click.option(
+    "--worker",
+    "workers",
+    multiple=True,
+    metavar="NAME=POOL,…",
+    help="A machine and the pools that it serves, with ;jobs=N, ;priority=N, ;chips=CHIP,… "
+    "Any number of times. None: as they were before.",
+)
+@click.option("--http", default="127.0.0.1:8010", show_default=True, help="Buildbot's web server.")
+@click.option("--depot", default="127.0.0.1:8011", show_default=True, help="Where parcels go.")
+@click.option("--port", default="9989", show_default=True, help="Where workers connect.")
+@click.option("--url", help="Of the web server, as others reach it. Default: as it listens.")
+@click.option("--depot-url", help="Of the depot, as others reach it. Default: as it listens.")
+@pass_app
+def master(app: App, /, folder: Path, workers: tuple[str, ...], **given: Any) -> int:
+    """Write a master's folder: builders for each pool, workers, locks, passwords, a database.
+
+    Run it again when the matrix or the workers change, then `buildbot reconfig DIR`. Passwords
+    that are there stay; each worker's is in DIR/secrets.
+    """
+    import dataclasses
+
+    from orchestrator.backends.buildbot import fleet as fleets
+    from orchestrator.backends.buildbot.folders import create_master, write_master
+
+    _require("buildbot", "buildbot.www")
+    terms = [fleets.parse_worker(worker) for worker in workers]
+    if not terms and (folder / fleets.FLEET_FILE).exists():
+        terms = list(fleets.read_fleet(folder).workers)
+    http, depot = _endpoint("--http", given["http"]), _endpoint("--depot", given["depot"])
+    fleet = dataclasses.replace(
+        fleets.make_fleet(app.config.matrix.pools, terms),
+        http=http,
+        depot=depot,
+        port=_endpoint("--port", given["port"]),
+        url=_slashed(given["url"] or f"http://{given['http']}"),
+        depot_url=_slashed(given["depot_url"] or f"http://{given['depot']}"),
+    )
+    folder = folder.absolute()
+    write_master(folder, fleet)
+    create_master(folder)
+    served = [name for name in fleet.pools if fleet.serving(name)]
+    click.echo(f"{plural(len(fleet.workers), 'worker')} in {plural(len(served), 'pool')}")
+    click.echo(f"passwords {folder / fleets.SECRETS}/NAME{fleets.SUFFIX}")
+    click.echo(f"start     buildbot start {folder}")
+    return 0
+
+
+@command.command(
+    "worker",
+    epilog=examples(
+        "lh-ci buildbot worker DIR --name epyc-1 --master ci.example.org:9989 --password-file FILE",
+        "buildbot-worker start DIR",
+    ),
+)
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
+@click.option("--name", required=True, help="As the master knows it.")
+@click.option("--master", "place", metavar="HOST:PORT", help="Where the master listens.")
+@click.option(
+    "--connection", metavar="ENDPOINT", help="Instead: a Twisted endpoint, such as tls:HOST:PORT."
+)
+@click.option(
+    "--password-file",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="With what the master made for this name; only its owner may be able to read it.",
+)
+@click.option("--admin", default="", help="Whom to ask about this machine.")
+@pass_app
+def worker(
+    app: App,
+    /,
+    folder: Path,
+    name: str,
+    place: str | None,
+    connection: str | None,
+    password_file: Path,
+    admin: str,
+) -> int:
+    """Write a worker's folder. It opens connections to the master, and none comes in."""
+    from orchestrator.backends.buildbot import fleet as fleets
+    from orchestrator.backends.buildbot.folders import WorkerPlan, write_worker
+
+    _require("buildbot_worker")
+    if bool(place) == bool(connection):
+        raise UsageError("where is the master? Give --master HOST:PORT, or --connection ENDPOINT")
+    match = _PLACE.fullmatch(place or "localhost:0")
+    if match is None or not match["host"]:
+        raise UsageError(f"--master {place}: expected HOST:PORT")
+    folder = folder.absolute()
+    write_worker(
+        folder,
+        WorkerPlan(
+            name=name,
+            host=match["host"] if place else "",
+            port=int(match["port"]),
+            connection=connection or "",
+            password=fleets.read_secret(password_file),
+            root=app.root,
+            admin=admin,
+        ),
+    )
+    click.echo(f"start     buildbot-worker start {folder}")
+    return 0
+
+
+def _require(*modules: str) -> None:
+    """Raises UsageError where Buildbot is not installed."""
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            raise UsageError(
+                "Buildbot is not installed here: pip install 'lighthouse-ci[buildbot]'"
+            )
+
+
+def _endpoint(option: str, place: str) -> str:
+    """A Twisted endpoint of `[HOST:]PORT`."""
+    match = _PLACE.fullmatch(place)
+    if match is None or not 0 < int(match["port"]) < 1 << 16:
+        raise UsageError(f"{option} {place}: expected HOST:PORT or PORT")
+    return f"tcp:{match['port']}" + (f":interface={match['host']}" if match["host"] else "")
+
+
+def _slashed(url: str) -> str:
+    return url if url.endswith("/") else f"{url}/"
