@@ -1,13 +1,15 @@
-"""Who runs jobs: the Protocol that every backend satisfies, and what it tells as it goes."""
+"""Who runs jobs: the Protocols of what runs them here and elsewhere, and what they tell."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from orchestrator.engines.base import Environment, Isolation
+from orchestrator.errors import InfrastructureError
 from orchestrator.health.evidence import Evidence
 from orchestrator.job import Artifact, Cell, Hello, Job, Outcome
 
@@ -68,8 +70,8 @@ class Observer(Protocol):
         """Whether to stop at once; what did not end by then is not reported."""
 
 
-class Backend(Protocol):
-    """Runs jobs to their end."""
+class Runner(Protocol):
+    """Runs jobs to their end, in this process, and tells of them as they go."""
 
     name: str
 
@@ -79,3 +81,77 @@ class Backend(Protocol):
         Raises:
             InfrastructureError: results cannot be kept; whatever runs is stopped first.
         """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parcel:
+    """A job on its way to a backend."""
+
+    key: str
+    """What the backend knows this submission by; the same key again is the same submission."""
+    job: str
+    pool: str
+    archive: Path
+    """The job's folder as one file; see `backends.parcel`."""
+    sha256: str
+    priority: int = 0
+    """Jobs with a higher one are begun first."""
+    avoid: tuple[str, ...] = ()
+    """Machines that nothing came of it on: others come first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Go:
+    """One machine's go at a job."""
+
+    id: str
+    """The backend's name for it, in the order of time."""
+    machine: str
+    ended: bool
+    lost: bool = False
+    """Nothing will come of it: the machine, or what hands out jobs, went away."""
+    why: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sight:
+    """What a backend knows of a submission."""
+
+    goes: tuple[Go, ...]
+    ended: bool
+    """No further go will follow."""
+
+
+class Backend(Protocol):
+    """Machines elsewhere: a job is planned, submitted, watched, and its results are collected.
+
+    All calls can be repeated; whoever repeats one after being killed changes nothing by it. All
+    may raise InfrastructureError when nobody answers for long, UsageError when we are refused.
+    """
+
+    name: str
+    where: str
+    """The address that people know it by."""
+
+    def submit(self, parcel: Parcel) -> str:
+        """Hands a job over, unless it has that key already; gives its ticket."""
+
+    def watch(self, tickets: Sequence[str]) -> Mapping[str, Sight]:
+        """What has become of submissions, at this moment."""
+
+    def collect(self, ticket: str, job: str, go: str, archive: Path) -> None:
+        """Fetches what a go left, as one file.
+
+        Raises:
+            NothingLeftError: there is nothing.
+        """
+
+    def cancel(self, ticket: str, why: str) -> None:
+        """Stops a submission, whatever its state."""
+
+    def forget(self, job: str) -> None:
+        """The job is over, and in the record: nothing of it need be kept."""
+
+
+class NothingLeftError(InfrastructureError):
+    """A machine's go at a job left no results."""

@@ -85,7 +85,7 @@ class LocalBackend:
         self._monitors = monitors or self._open_monitor
 
     def execute(self, jobs: Sequence[Job], observer: Observer) -> None:
-        """See `Backend.execute`. KeyboardInterrupt passes through; nothing is left running."""
+        """See `Runner.execute`. KeyboardInterrupt passes through; nothing is left running."""
         environments = {
             stack: self._prepare(stack, jobs, observer)
             for stack in dict.fromkeys(job.stack for job in jobs)

@@ -128,10 +128,7 @@ class Recorder:
 
     def enough(self) -> bool:
         """See `Observer`: a core cell is red and the first red one was to be the last."""
-        return self._fail_fast and any(
-            result.tier == "core" and result.status in ("fail", "xpass", "error")
-            for result in self.results.values()
-        )
+        return self._fail_fast and verdict.is_red(self.results.values())
 
     def _add_span(self, span: Span, environments: tuple[Environment, ...] | None = None) -> None:
         self.info = dataclasses.replace(

@@ -1,4 +1,4 @@
-"""`lh-ci run`: cells, on this machine."""
+"""`lh-ci run`: cells, on this machine or on others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, cast
 import click
 
 from orchestrator.backends.perform import default_workers, sweep
-from orchestrator.cli import running, story, timings
+from orchestrator.cli import remote, running, story, timings
 from orchestrator.cli.app import App, pass_app
 from orchestrator.cli.params import (
     asked,
@@ -106,6 +106,16 @@ from orchestrator.text import plain, plural
     metavar="[RUN]",
     help="Continue a run that was stopped: the last one, or RUN.",
 )
+@click.option(
+    "--backend",
+    type=click.Choice(["local", "buildbot"]),
+    default="local",
+    show_default=True,
+    help="Who runs the cells: this machine, or the workers of a Buildbot master.",
+)
+@click.option(
+    "--master", metavar="URL", help="Of the Buildbot master. Default: LH_BUILDBOT_MASTER."
+)
 @click.option("--timings", "with_timings", is_flag=True, help="Say where the time went.")
 @click.option("--dry-run", is_flag=True, help="Print what would run, and do nothing.")
 @json_option
@@ -122,7 +132,9 @@ def command(ctx: click.Context, app: App, /, **given: Any) -> int:
     if resume is not None:
         run = find_unfinished(ctx, app, resume, wanted)
         return _run(app, run, run.plan(), given)
-    chosen = choose(app.config, app.host, wanted, Path.cwd())
+    given["master"] = remote.address(app, given["backend"], given["master"])
+    where = remote.serving(app, given["backend"], given["master"]) or app.host
+    chosen = choose(app.config, where, wanted, Path.cwd())
     require_runnable(app.config, wanted, chosen)
     plan = _plan(app, wanted, chosen, given)
     if given["dry_run"]:
@@ -132,13 +144,16 @@ def command(ctx: click.Context, app: App, /, **given: Any) -> int:
 
 
 def _plan(app: App, wanted: Asked, chosen: Chosen, given: dict[str, Any]) -> RunPlan:
+    here = given["backend"] == "local"
     options = RunOptions(
         engine=given["engine"],
         toolchain=given["toolchain"],
-        workers=given["workers"] or default_workers(app.host),
+        workers=given["workers"] or (default_workers(app.host) if here else 0),
         keep=cast(Keep, given["keep"]),
         retries=given["retries"],
         timeout_s=given["timeout"],
+        backend=given["backend"],
+        master=given["master"],
     )
     return RunPlan(
         selection=wanted.words(),
@@ -151,17 +166,17 @@ def _plan(app: App, wanted: Asked, chosen: Chosen, given: dict[str, Any]) -> Run
 
 def _run(app: App, run: Run | None, plan: RunPlan, given: dict[str, Any]) -> int:
     """Runs, shows, and gives the exit code. `run` is None for a new one."""
-    as_json = bool(given["as_json"])
-    engine, note = app.engine(plan.options.engine)
-    if run is None:
-        run = app.runs.create(app.services.clock.now())
-        run.write_plan(plan)
-        run.write_declared(declare(app.config))
-    with _reporter(app, plan, run, note or engine.name, as_json=as_json) as reporter:
-        sweep(engine, reporter.note)
-        ran = running.execute(
-            app, run, plan, engine, note, reporter, fail_fast=bool(given["fail_fast"])
-        )
+    as_json, fail_fast = bool(given["as_json"]), bool(given["fail_fast"])
+    if plan.options.backend == "local":
+        engine, note = app.engine(plan.options.engine)
+        run = run or _new(app, plan)
+        with _reporter(app, plan, run, note or engine.name, as_json=as_json) as reporter:
+            sweep(engine, reporter.note)
+            ran = running.execute(app, run, plan, engine, note, reporter, fail_fast=fail_fast)
+    else:
+        run = run or _new(app, plan)
+        with _reporter(app, plan, run, plan.options.backend, as_json=as_json) as reporter:
+            ran = remote.execute(app, run, plan, reporter, fail_fast=fail_fast)
     code = exit_code(ran.results.values())
     if as_json:
         _print_json(app, plan, ran, code)
@@ -171,11 +186,20 @@ def _run(app: App, run: Run | None, plan: RunPlan, given: dict[str, Any]) -> int
     for line, style in blocks(ran.results.values()):
         out.print(line, style=style)
     if given["with_timings"]:
-        for line in timings.lines(ran.info, ran.results.values(), ran.wall, plan.options.workers):
+        for line in timings.lines(
+            ran.info, ran.results.values(), ran.wall, plan.options.workers or 1
+        ):
             out.print(line)
         out.print()
     out.print(summary(ran.results, len(_skipped(plan)), app.shown(run.folder)))
     return code
+
+
+def _new(app: App, plan: RunPlan) -> Run:
+    run = app.runs.create(app.services.clock.now())
+    run.write_plan(plan)
+    run.write_declared(declare(app.config))
+    return run
 
 
 @contextlib.contextmanager
@@ -195,8 +219,9 @@ def _reporter(
         here = [p for p in runnable if p.cell.pool == pool]
         jobs = plural(len({p.stack for p in here}), "job")
         what = f"{plural(len(here), 'cell')}, {jobs}, {engine}"
-        reporter.head(f"pool  {pool:<{width}}{cpu_line(app.host)}   {what}")
-    if line := gpu_line(app.host, plan.cells):
+        machines = plan.options.master or cpu_line(app.host)
+        reporter.head(f"pool  {pool:<{width}}{machines}   {what}")
+    if not plan.options.master and (line := gpu_line(app.host, plan.cells)):
         reporter.head(line)
     for reason, count in skips(plan.cells).items():
         reporter.head(f"skip  {plural(count, 'cell')}: {reason}")

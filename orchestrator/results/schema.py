@@ -82,10 +82,15 @@ class RunOptions:
     """As asked for, before `auto` is resolved."""
     toolchain: str = "auto"
     workers: int = 1
+    """Cells at the same time; 0: as the machine that runs them allows."""
     keep: Keep = "failed"
     retries: int = 2
     timeout_s: float | None = None
     """For every cell; None: as the matrix says."""
+    backend: str = "local"
+    """`local`: this machine. Else what hands jobs to others."""
+    master: str = ""
+    """The address of what does."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -102,6 +102,13 @@ class Judged(Protocol):
         """`core` or `peripheral`."""
 
 
+def is_red(results: Iterable[Judged]) -> bool:
+    """Whether a core cell is to blame for something: what `--fail-fast` stops at."""
+    return any(
+        result.tier == "core" and result.status in ("fail", "xpass", "error") for result in results
+    )
+
+
 def exit_code(results: Iterable[Judged]) -> ExitCode:
     """What a run ends with, from the last result of each cell.
 

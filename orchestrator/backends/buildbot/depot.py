@@ -124,7 +124,10 @@ class Root(resource.Resource):
 def _file(request: Any, path: Path) -> Any:
     if not path.is_file():
         return _say(request, 404, "there is no such thing")
-    return static.File(str(path), defaultType="application/octet-stream").render_GET(request)
+    file = static.File(str(path))
+    # the file itself, not what is packed in it
+    file.type, file.encoding = "application/octet-stream", None
+    return file.render_GET(request)
 
 
 def _say(request: Any, code: int, text: str) -> bytes:

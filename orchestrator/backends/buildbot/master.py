@@ -12,6 +12,7 @@ from twisted.internet import defer
 
 from orchestrator.backends.buildbot.depot import JOBS, RESULTS, Depot
 from orchestrator.backends.buildbot.fleet import (
+    AVOID_FIELD,
     DEPOT_FIELD,
     DISPATCHER,
     SCHEDULER,
@@ -104,6 +105,7 @@ def _scheduler(pools: list[str], fleet: Fleet) -> Any:
         codebases=[util.CodebaseParameter(codebase="", hide=True)],
         properties=[
             util.StringParameter(name="job", required=True, regex=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$"),
+            util.StringParameter(name=AVOID_FIELD, default=""),
             # dispatchers know where REST is, and learn from it where the depot is
             util.FixedParameter(name=DEPOT_FIELD, default=fleet.depot_url, hide=True),
         ],
@@ -176,10 +178,11 @@ def _next_worker(priorities: dict[str, int]) -> Any:
             return None
         builds = yield builder.master.data.get(("buildrequests", str(request.id), "builds"))
         tried = {build["workerid"] for build in builds}
+        avoid = str(request.properties.getProperty(AVOID_FIELD) or "").split(",")
 
         def rank(candidate: Any) -> tuple[bool, int, str]:
-            worker = candidate.worker
-            return (worker.workerid in tried, -priorities[worker.workername], worker.workername)
+            name, number = candidate.worker.workername, candidate.worker.workerid
+            return (number in tried or name in avoid, -priorities[name], name)
 
         return min(free, key=rank)
 

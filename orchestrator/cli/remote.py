@@ -1,0 +1,193 @@
+"""Running a plan on machines elsewhere."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from orchestrator import __version__
+from orchestrator.cli.app import App
+from orchestrator.cli.running import Ran, interrupted, merged, terms, waiting_jobs
+from orchestrator.errors import UsageError
+from orchestrator.job import Job
+from orchestrator.results.schema import RunInfo, RunPlan
+from orchestrator.results.store import Run, utc
+from orchestrator.results.verdict import is_red
+
+if TYPE_CHECKING:
+    from orchestrator.backends.buildbot.backend import BuildbotBackend
+    from orchestrator.backends.ordering import Terms
+    from orchestrator.backends.recorder import Reporter
+    from orchestrator.plan import Serving
+
+_PRIORITIES = {"core": 10, "peripheral": 0}
+_CELLS = 4
+"""A job of fewer is not split: a container takes seconds to be ready."""
+
+
+def address(app: App, backend: str, master: str | None) -> str:
+    """Where jobs are handed to; empty for this machine.
+
+    Raises:
+        UsageError: a backend elsewhere was asked for, and not where; or the other way round.
+    """
+    if backend == "local":
+        if master:
+            raise UsageError("--master needs --backend buildbot")
+        return ""
+    found = master or app.settings.buildbot_master
+    if not found:
+        raise UsageError("where is the Buildbot master? --master URL, or LH_BUILDBOT_MASTER")
+    if not found.startswith(("http://", "https://")):
+        raise UsageError(f"--master {found}: expected an address such as http://host:8010/")
+    return found
+
+
+def serving(app: App, backend: str, master: str) -> Serving | None:
+    """The machines to plan for; None: this one.
+
+    Raises:
+        UsageError: no password, or it is refused.
+        InfrastructureError: the master does not answer.
+    """
+    if backend == "local":
+        return None
+    import click
+
+    return _backend(app, master, lambda line: click.echo(f"note  {line}", err=True)).fleet()
+
+
+def execute(
+    app: App, run: Run, plan: RunPlan, reporter: Reporter, *, fail_fast: bool = False
+) -> Ran:
+    """Has every cell of `plan` run that has no verdict yet, and waits for it.
+
+    Raises:
+        UsageError: another process works on this run, or the master refuses us.
+        Interrupted: Ctrl-C or SIGTERM; jobs go on, and their results can be collected later.
+        InfrastructureError: nobody answers, or results cannot be kept.
+        DefinitionError: a file that the plan names is no longer what it was.
+    """
+    from orchestrator.backends import ordering
+    from orchestrator.backends.dispatch import Dispatcher
+    from orchestrator.backends.signals import stopping
+
+    clock, options = app.services.clock, plan.options
+    backend = _backend(app, options.master, reporter.note)
+    with run.claimed():
+        before, started = run.latest(), clock.monotonic()
+        waiting = set(run.unfinished())
+        machines = _Machines(run, _info(app, run, f"{backend.name} at {backend.where}"))
+        dispatcher = Dispatcher(
+            run,
+            backend,
+            reporter,
+            retries=options.retries,
+            clock=clock,
+            enough=(lambda results: is_red(results.values())) if fail_fast else None,
+            heard=machines.heard,
+        )
+        try:
+            with stopping(reporter.note):
+                fresh = waiting - dispatcher.open_cells()
+                jobs = waiting_jobs(run, plan, fresh)
+                fleet = backend.fleet() if jobs else None
+                sizes = {j.pool: len(fleet.serving(j.pool)) for j in jobs} if fleet else {}
+                common = _terms(app, run, plan)
+                for job in _split(jobs, sizes):
+                    folder = run.job_folder(job.id)
+                    dispatcher.plan(ordering.write(folder, job, common).id)
+                dispatcher.go(_PRIORITIES)
+        except KeyboardInterrupt:
+            machines.close(clock.monotonic() - started, ended=None)
+            raise interrupted(app, run, len(dispatcher.results), len(waiting)) from None
+        wall = clock.monotonic() - started
+        stopped = fail_fast and is_red(dispatcher.results.values())
+        info = machines.close(wall, ended=None if stopped else utc(clock.now()))
+    return Ran(run=run, info=info, results=merged(plan, before, dispatcher.results), wall=wall)
+
+
+def _terms(app: App, run: Run, plan: RunPlan) -> Terms:
+    from orchestrator.backends.ordering import Terms
+
+    return Terms(
+        run=run.name,
+        config=app.config,
+        cells=terms(plan),
+        files=plan.files,
+        engine=plan.options.engine,
+        retries=plan.options.retries,
+        workers=plan.options.workers or None,
+        today=app.today(),
+    )
+
+
+def _backend(app: App, master: str, say: Callable[[str], None]) -> BuildbotBackend:
+    from orchestrator.backends.buildbot.backend import BuildbotBackend
+    from orchestrator.backends.buildbot.fleet import read_secret
+    from orchestrator.backends.buildbot.rest import Api
+
+    file = app.settings.buildbot_password
+    if file is None:
+        raise UsageError(
+            f"{master} wants a password. LH_BUILDBOT_PASSWORD names the file with it: a copy of "
+            "the master's secrets/dispatcher.password"
+        )
+    clock = app.services.clock
+    api = Api(master, read_secret(file), say=say, clock=clock, ca_bundle=app.settings.ca_bundle)
+    return BuildbotBackend(api, clock)
+
+
+def _split(jobs: Iterable[Job], machines: Mapping[str, int]) -> Iterator[Job]:
+    """Jobs of about equal size, as many as there are machines for them."""
+    for job in jobs:
+        most = max(1, math.ceil(len(job.cells) / _CELLS))
+        count = min(most, max(1, machines.get(job.pool, 1)))
+        if count == 1:
+            yield job
+            continue
+        size = math.ceil(len(job.cells) / count)
+        for number, start in enumerate(range(0, len(job.cells), size), 1):
+            cells = job.cells[start : start + size]
+            yield dataclasses.replace(job, id=f"{job.id}.{number}", cells=cells)
+
+
+class _Machines:
+    """`run.json` of a run whose cells run elsewhere."""
+
+    def __init__(self, run: Run, info: RunInfo) -> None:
+        self._run = run
+        self._info = info
+        run.write_info(info)
+
+    def heard(self, theirs: RunInfo) -> None:
+        """A machine tells of its environments, and of times that belong to no cell."""
+        known = {(e.stack, e.digest) for e in self._info.environments}
+        new = tuple(e for e in theirs.environments if (e.stack, e.digest) not in known)
+        self._info = dataclasses.replace(
+            self._info,
+            environments=(*self._info.environments, *new),
+            spans=(*self._info.spans, *theirs.spans),
+        )
+        self._run.write_info(self._info)
+
+    def close(self, wall: float, *, ended: str | None) -> RunInfo:
+        """Adds what this part of the run took."""
+        seconds = self._info.seconds + wall
+        self._info = dataclasses.replace(self._info, seconds=seconds, ended=ended)
+        self._run.write_info(self._info)
+        return self._info
+
+
+def _info(app: App, run: Run, note: str) -> RunInfo:
+    if (run.folder / "run.json").exists():
+        return dataclasses.replace(run.info(), ended=None, engine_note=note)
+    return RunInfo(
+        run=run.name,
+        started=utc(app.services.clock.now()),
+        engine="elsewhere",
+        engine_note=note,
+        version=__version__,
+    )

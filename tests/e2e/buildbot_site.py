@@ -1,0 +1,212 @@
+"""A master and workers of Buildbot as processes of this machine, and a dispatcher in front."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import docker
+import requests
+
+from orchestrator.results.schema import Result
+from orchestrator.results.store import Run
+
+ROOT = Path(__file__).parents[2]
+_TWISTD = "from twisted.scripts.twistd import run; run()"
+_LH_CI = "import sys; from orchestrator.cli import main; main()"
+_LAUNCHER = f"""#!{sys.executable}
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+from orchestrator.cli import main
+main()
+"""
+
+
+def until(condition: Callable[[], Any], what: str, limit_s: float = 120.0) -> Any:
+    """What `condition` gives as soon as that is something."""
+    pause = threading.Event()
+    for _ in range(int(limit_s / 0.1)):
+        if found := condition():
+            return found
+        pause.wait(0.1)
+    raise AssertionError(f"waited {limit_s:g} s for {what}")
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+@dataclass
+class Site:
+    """Processes, their folders, and the commands that talk to them."""
+
+    folder: Path
+    workers: Mapping[str, str]
+    """Name to pools, as `--worker` takes them."""
+    running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    ports: list[int] = field(default_factory=lambda: free_ports(3))
+
+    @property
+    def url(self) -> str:
+        """Of the master."""
+        return f"http://127.0.0.1:{self.ports[0]}/"
+
+    @property
+    def state(self) -> Path:
+        """Of the dispatcher."""
+        return self.folder / "state"
+
+    def environ(self, **more: str) -> dict[str, str]:
+        """Of every process: this checkout, and nothing of the machine's settings."""
+        programs = self.folder / "bin"
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("LH_", "NOX_"))}
+        return {**kept, "PATH": f"{programs}:{kept['PATH']}", "PYTHONPATH": str(ROOT), **more}
+
+    def lh_ci(self, *words: str) -> str:
+        """Standard output of a command that must succeed."""
+        done = subprocess.run(
+            [sys.executable, "-c", _LH_CI, "-C", str(ROOT), *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=self.environ(),
+        )
+        assert done.returncode == 0, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def dispatch(self, *words: str) -> subprocess.Popen[bytes]:
+        """Starts `lh-ci run`, whose runs are in `state`."""
+        log = (self.folder / "dispatch.log").open("ab")
+        with log:
+            return subprocess.Popen(
+                [sys.executable, "-c", _LH_CI, "-C", str(ROOT), "run", *words],
+                stdout=log,
+                stderr=log,
+                env=self.environ(
+                    LH_STATE=str(self.state),
+                    LH_BUILDBOT_MASTER=self.url,
+                    LH_BUILDBOT_PASSWORD=str(self.folder / "master/secrets/dispatcher.password"),
+                ),
+            )
+
+    def set_up(self) -> None:
+        """Writes all folders, by the commands that people use."""
+        launcher = self.folder / "bin" / "lh-ci"
+        launcher.parent.mkdir()
+        launcher.write_text(_LAUNCHER)
+        launcher.chmod(0o755)
+        http, depot, port = self.ports
+        places = ("--http", f"127.0.0.1:{http}", "--depot", f"127.0.0.1:{depot}")
+        named = [w for name, pools in self.workers.items() for w in ("--worker", f"{name}={pools}")]
+        master = self.folder / "master"
+        self.lh_ci("buildbot", "master", str(master), *named, *places, "--port", str(port))
+        for name in self.workers:
+            password = str(master / "secrets" / f"{name}.password")
+            where = ("--master", f"127.0.0.1:{port}", "--password-file", password)
+            self.lh_ci("buildbot", "worker", str(self.folder / name), "--name", name, *where)
+
+    def start(self, *names: str) -> None:
+        """Starts processes, `master` among them, and waits until every worker is connected."""
+        for name in names:
+            argv = [sys.executable, "-c", _TWISTD, "--nodaemon", "--pidfile=", "-y", "buildbot.tac"]
+            with (self.folder / f"{name}.out").open("ab") as log:
+                self.running[name] = subprocess.Popen(
+                    argv, cwd=self.folder / name, stdout=log, stderr=log, env=self.environ()
+                )
+        wanted = set(self.running) - {"master"}
+        until(lambda: self.connected() == wanted, f"workers {wanted} to connect")
+
+    def connected(self) -> set[str]:
+        """Workers that the master sees."""
+        try:
+            answer = requests.get(f"{self.url}api/v2/workers", timeout=10).json()
+        except (requests.RequestException, ValueError):
+            return set()
+        return {worker["name"] for worker in answer["workers"] if worker["connected_to"]}
+
+    def kill(self, name: str) -> None:
+        """SIGKILL, as a power cut would."""
+        process = self.running.pop(name)
+        process.kill()
+        process.wait()
+
+    def stop(self) -> None:
+        """Ends everything, workers first."""
+        for name in sorted(self.running, key=lambda name: name == "master"):
+            process = self.running.pop(name)
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def run_folder(self) -> Run | None:
+        """The newest run; None: there is none yet."""
+        found = sorted((self.state / "runs").glob("*/plan.json"))
+        return Run(found[-1].parent) if found else None
+
+    def claimed(self) -> dict[str, str]:
+        """Job to the worker that has it, of the newest run."""
+        run = self.run_folder()
+        return (
+            {e["job"]: e["machine"] for e in journal(run) if e["event"] == "claimed"} if run else {}
+        )
+
+    def logs(self) -> Iterator[Path]:
+        """Everything that was logged."""
+        yield from self.folder.rglob("*.log")
+        yield from self.folder.glob("*.out")
+
+
+def journal(run: Run) -> list[dict[str, Any]]:
+    """The whole lines of a run's journal."""
+    try:
+        lines = (run.folder / "journal.jsonl").read_text().splitlines(keepends=True)
+    except FileNotFoundError:
+        return []
+    return [json.loads(line) for line in lines if line.endswith("\n")]
+
+
+def containers(client: docker.APIClient, word: str) -> list[str]:
+    """Names of containers, running or not, that have a word in them."""
+    return [n for c in client.containers(all=True) for n in c["Names"] if word in n]
+
+
+def by_cell(results: Sequence[Result]) -> dict[str, list[tuple[int, str]]]:
+    """Attempt and status of each, in order."""
+    found: dict[str, list[tuple[int, str]]] = {}
+    for result in results:
+        found.setdefault(result.cell, []).append((result.attempt, result.status))
+    return found
+
+
+def agents_jobs(word: str) -> list[int]:
+    """Processes of this machine that carry out jobs for a site."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            argv = (entry / "cmdline").read_bytes().split(b"\0")
+            own = word in str((entry / "cwd").readlink())
+        except OSError:
+            continue
+        if own and b"exec" in argv:
+            found.append(int(entry.name))
+    return found
