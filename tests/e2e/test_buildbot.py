@@ -49,7 +49,8 @@ def site(tmp_path_factory: pytest.TempPathFactory, client: docker.APIClient) -> 
     finally:
         site.stop()
     until(lambda: not agents_jobs(folder.name), "jobs to end with their workers", 30)
-    assert containers(client, "-out-") == []
+    runs = [path.name for path in (site.state / "runs").iterdir()]
+    assert [name for run in runs for name in containers(client, run)] == []
 
 
 def select(*workloads: str, pools: tuple[str, ...]) -> list[str]:

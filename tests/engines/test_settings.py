@@ -35,6 +35,7 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
     (tmp_path / "llvm" / "bin" / "mlir-opt").touch()
     assert from_environment(
         LH_STATE="/var/lh",
+        LH_ROOT=str(tmp_path),
         LH_PYTHON=str(python),
         LH_WHEELS=f"{tmp_path}:{tmp_path / 'more'}",
         LH_PIP_ARGS="--index-url 'https://mirror.example/a b'",
@@ -45,9 +46,12 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
         LH_APT_SOURCES="https://mirror.example/debian",
         LH_BUILD_ARGS="--network=host",
         LH_SCRATCH="512MiB",
+        LH_BUILDBOT_MASTER="https://ci.example/",
+        LH_BUILDBOT_PASSWORD=str(bundle),
         LH_GPU_DEVICE="1",
     ) == Settings(
         state=Path("/var/lh"),
+        root=tmp_path,
         python=python,
         wheels=(tmp_path, tmp_path / "more"),
         pip_args=("--index-url", "https://mirror.example/a b"),
@@ -58,6 +62,8 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
         apt_sources="https://mirror.example/debian",
         build_args=("--network=host",),
         scratch_bytes=512 << 20,
+        buildbot_master="https://ci.example/",
+        buildbot_password=bundle,
         gpu_device="1",
     )
 
@@ -66,7 +72,7 @@ def test_the_test_above_sets_every_setting() -> None:
     assert {s.variable for s in SETTINGS} == {
         *("LH_STATE", "LH_PYTHON", "LH_WHEELS", "LH_PIP_ARGS", "LH_CA_BUNDLE", "LH_LLVM_PREFIX"),
         *("LH_DOCKER_CLI", "LH_BASE_IMAGE", "LH_APT_SOURCES", "LH_BUILD_ARGS", "LH_SCRATCH"),
-        "LH_GPU_DEVICE",
+        *("LH_ROOT", "LH_BUILDBOT_MASTER", "LH_BUILDBOT_PASSWORD", "LH_GPU_DEVICE"),
     }
 
 
@@ -82,7 +88,9 @@ def test_llvm_can_be_turned_off() -> None:
     ("variable", "value", "message"),
     [
         ("LH_WHEEL", "/x", "LH_WHEEL is not a setting. Did you mean LH_WHEELS?"),
-        ("LH_FROBNICATE", "1", "LH_FROBNICATE is not a setting. Settings: LH_APT_SOURCES, "),
+        ("LH_XYZZY", "1", "LH_XYZZY is not a setting. Settings: LH_APT_SOURCES, "),
+        ("LH_ROOT", "/nowhere", "LH_ROOT: there is no folder /nowhere that can be read."),
+        ("LH_BUILDBOT_MASTER", "ci:80", "LH_BUILDBOT_MASTER: expected an address such as http://"),
         ("LH_WHEELS", "/nowhere", "LH_WHEELS: there is no folder /nowhere that can be read."),
         ("LH_CA_BUNDLE", "/no.pem", "LH_CA_BUNDLE: there is no file /no.pem that can be read."),
         ("LH_PYTHON", "/no/python", "LH_PYTHON: there is no file /no/python that can be read."),
