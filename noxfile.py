@@ -80,7 +80,7 @@ def lh_ci(session: nox.Session) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """The tests; those that need a container engine run where one answers."""
-    _install(session, "[test]")
+    _install(session, "[buildbot,test]")
     session.run("pytest", *session.posargs)
 
 

@@ -17,7 +17,13 @@ from orchestrator.text import plural
 _PLACE = re.compile(r"(?:(?P<host>[A-Za-z0-9.:\[\]-]+):)?(?P<port>\d{1,5})")
 
 
-@click.group("buildbot")
+@click.group(
+    "buildbot",
+    epilog=examples(
+        "lh-ci buildbot master DIR --worker 'epyc-1=amd-cpu,cross-amd'",
+        "lh-ci buildbot worker DIR --name epyc-1 --master HOST:9989 --password-file FILE",
+    ),
+)
 def command() -> None:
     """Set up a Buildbot master that hands jobs to workers, and its workers."""
 

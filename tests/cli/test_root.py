@@ -28,13 +28,18 @@ COMMANDS = [
     "golden",
     "repro",
     "execute",
+    "exec",
+    "buildbot",
+    "dashboard",
     "clean",
     "schema",
 ]
 
 
 @pytest.mark.parametrize(
-    "words", [[c] for c in COMMANDS] + [["golden", "update"], ["golden", "list"]]
+    "words",
+    [[c] for c in COMMANDS]
+    + [["golden", "update"], ["golden", "list"], ["buildbot", "master"], ["buildbot", "worker"]],
 )
 def test_every_help_has_examples(words: list[str]) -> None:
     done = CliRunner().invoke(cli, [*words, "--help"])
