@@ -253,13 +253,12 @@ Column = tuple[float | None, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """One cell over the nights of a month; every column has one entry for each night."""
+    """One cell over the nights of a month; a column has one entry for each night."""
 
     statuses: str
     """Letters."""
     attempts: Column
-    fingerprints: Column
-    """Index into `History.fingerprints`, -1: none."""
+    """Empty: never more than one."""
     error: Column
     """In units of the tolerance; None: nothing was compared; large: infinite."""
     lowering: Column
@@ -281,7 +280,6 @@ class History:
     month: str
     """`2026-11`."""
     nights: tuple[str, ...]
-    fingerprints: tuple[str, ...]
     series: Mapping[str, Series]
     """By `variant@pool`."""
     schema: int = DOCUMENT_SCHEMA

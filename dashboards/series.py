@@ -146,7 +146,6 @@ class Histories:
         )
         self._low, self._high = rounded(low, 3), rounded(high, 3)
         self._stages = _Stages(table)
-        self._prints = np.where(there, table.texts["fingerprint"].codes[row], -1)
         months = [night[:7] for night in nights.nights]
         self.months = {
             month: np.flatnonzero(np.asarray(months) == month) for month in dict.fromkeys(months)
@@ -158,9 +157,9 @@ class Histories:
         known = (nights.row[np.ix_(np.asarray(cells), columns)] >= 0).any(axis=1)
         there = [cell for cell, here in zip(cells, known.tolist(), strict=True) if here]
         block = np.ix_(np.asarray(there, dtype=np.int64), columns)
-        prints, texts = self._fingerprints(block)
         stages = self._stages.of(nights.row[block])
         status, attempts = nights.status[block], nights.attempts[block]
+        again = np.where((attempts > 1).any(axis=1), len(columns), 0).tolist()
         error, lowering, execute, low, high = (
             matrix[block]
             for matrix in (self._error, self._lowering, self._execute, self._low, self._high)
@@ -168,12 +167,10 @@ class Histories:
         return doc.History(
             month=month,
             nights=tuple(nights.nights[night] for night in columns),
-            fingerprints=texts,
             series={
                 nights.cells[cell].key: doc.Series(
                     statuses=letters(status[place]),
-                    attempts=_column(attempts[place]),
-                    fingerprints=_column(prints[place]),
+                    attempts=_column(attempts[place][: again[place]]),
                     error=_column(error[place]),
                     lowering=_column(lowering[place]),
                     execute=_column(execute[place]),
@@ -188,17 +185,6 @@ class Histories:
                 for place, cell in enumerate(there)
             },
         )
-
-    def _fingerprints(
-        self, block: tuple[NDArray[np.int64], ...]
-    ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-        codes = self._prints[block]
-        values = self._facts.nights.table.texts["fingerprint"].values
-        distinct, index = np.unique(codes, return_inverse=True)
-        names = [values[int(code)] if code >= 0 else "" for code in distinct]
-        known = {name: rank for rank, name in enumerate(sorted({n for n in names if n}))}
-        ranks = np.asarray([known.get(name, -1) for name in names], dtype=np.int64)
-        return ranks[index.reshape(codes.shape)], tuple(known)
 
 
 _Stage = tuple[Floats, NDArray[np.bool_]]
@@ -232,7 +218,9 @@ class _Stages:
                 values = found.setdefault(name, np.full(flat.shape, np.nan))
                 values[mine] = milliseconds[:, index]
         shaped = {name: values.reshape(rows.shape) for name, values in found.items()}
-        return {name: (values, ~np.isnan(values).all(axis=1)) for name, values in shaped.items()}
+        return {
+            name: (v, np.logical_or.reduce(np.isfinite(v), axis=1)) for name, v in shaped.items()
+        }
 
 
 def _column(values: NDArray[np.generic]) -> doc.Column:

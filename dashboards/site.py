@@ -87,17 +87,20 @@ class Site:
         return orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n"
 
     def _write(self, path: str, data: bytes) -> None:
-        """Through a file beside it, so that whoever reads sees the old one or the new one."""
+        """Readers of a file that was there see the old one or the whole new one."""
         # text instead of pathlib: there are tens of thousands of files
-        folder, _, name = f"{self._root}/{path}".rpartition("/")
-        beside = f"{folder}/.{name}.new"
+        target = f"{self._root}/{path}"
+        folder, _, name = target.rpartition("/")
+        # a file that nobody can be reading is written where it belongs
+        beside = f"{folder}/.{name}.new" if path in self._there else target
         try:
             if folder not in self._folders:
                 Path(folder).mkdir(parents=True, exist_ok=True)
                 self._folders.add(folder)
             with open(beside, "wb", buffering=0) as file:  # noqa: PTH123
                 file.write(data)
-            os.replace(beside, f"{folder}/{name}")  # noqa: PTH105
+            if beside != target:
+                os.replace(beside, target)  # noqa: PTH105
         except OSError as error:
             Path(beside).unlink(missing_ok=True)
             raise unwritable(self.out / path, error) from error
