@@ -1,0 +1,259 @@
+"""Signed jobs: what the orchestrator orders, and what an agent checks before it runs anything.
+
+The signed document is an `Order`, in the envelope of `orchestrator.fleet.signed`. It names the job
+by the digest of its folder, which is the SHA-256 of
+
+    lighthouse-ci job 1
+    <sha256 of the file, hexadecimal> <its size in bytes> <its path>
+
+as UTF-8, one line for each file, every line with a newline, sorted by path as bytes; paths are
+relative, with `/`. The order itself is not in the folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import hashlib
+import os
+import re
+import secrets
+import stat
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator import records
+from orchestrator.fleet import signed, strict
+from orchestrator.fleet.models import OrchestratorFile
+from orchestrator.fleet.refusal import Kind, Refusal, Refused
+from orchestrator.fleet.signed import Signer
+from orchestrator.job import is_plain_path
+from orchestrator.results.files import unwritable
+from orchestrator.results.store import utc
+
+ORDER_TYPE = "application/vnd.lighthouse-ci.order+json;version=1"
+ORCHESTRATOR = "orchestrator"
+"""The owner of the keys that sign orders."""
+
+MAX_LIFETIME = dt.timedelta(days=7)
+"""An order that counts for longer is refused: the journal need not remember it for ever."""
+CLOCK_SLACK = dt.timedelta(minutes=10)
+"""By which an agent's clock may be behind the orchestrator's."""
+_REMEMBERED = dt.timedelta(days=30)
+"""For how long after its end an order stays in the journal: clocks jump."""
+
+_NONCE = re.compile(r"[0-9a-f]{32}")
+_MAX_JOB_FILES = 10_000
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """A job for one agent."""
+
+    job: str
+    digest: str
+    """Of the job's folder; hexadecimal."""
+    repository: str
+    commit: str
+    agent: str
+    pool: str
+    issued: str
+    """UTC, ISO 8601, as all times here."""
+    expires: str
+    """The job must have begun by then."""
+    nonce: str
+    """32 hexadecimal digits: this order, and no other."""
+    schema: int = 1
+
+
+def new_nonce() -> str:
+    """One that nobody can guess."""
+    return secrets.token_hex(16)
+
+
+def folder_digest(folder: Path) -> str:
+    """The digest of a job's folder.
+
+    Raises:
+        Refused: it holds what no job has: a link, a device, an odd name, too many files.
+        OSError: it cannot be read.
+    """
+    lines = []
+    for path in sorted(_files(folder), key=os.fsencode):
+        sha256, size = _hashed(folder / path)
+        lines.append(f"{sha256} {size} {path}\n")
+    text = "lighthouse-ci job 1\n" + "".join(lines)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def sign(order: Order, signers: Sequence[Signer]) -> bytes:
+    """The order in its envelope."""
+    return signed.seal(ORDER_TYPE, records.dumps(order).encode(), signers)
+
+
+class Journal:
+    """Which orders were taken on this machine: each at most once, whatever is killed when."""
+
+    def __init__(self, folder: Path) -> None:
+        """`folder` need not exist; it has one small file for each order."""
+        self._folder = folder
+
+    def claim(self, order: Order, now: dt.datetime) -> bool:
+        """Takes an order, atomically among processes; False: it was taken before.
+
+        Raises:
+            InfrastructureError: the journal cannot be written, so nothing may run.
+        """
+        path = self._folder / order.nonce
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._forget(now)
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(f"{order.expires}\n{order.job}\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except FileExistsError:
+            return False
+        except OSError as error:
+            raise unwritable(path, error) from error
+        return True
+
+    def _forget(self, now: dt.datetime) -> None:
+        """Drops what expired long ago; its order is refused for that."""
+        for path in self._folder.iterdir():
+            with contextlib.suppress(OSError, ValueError):
+                ended = moment(path.read_text(encoding="utf-8").partition("\n")[0])
+                if ended + _REMEMBERED < now:
+                    path.unlink()
+
+
+def accept(
+    envelope: bytes,
+    folder: Path,
+    *,
+    agent: str,
+    pools: Collection[str],
+    trusted: OrchestratorFile,
+    journal: Journal,
+    now: dt.datetime,
+) -> Order | Refusal:
+    """The agent's check of a job, right before it is run; what is accepted cannot be again.
+
+    Args:
+        envelope: the signed order.
+        folder: the job's files; they are not touched.
+        agent: who we are.
+        pools: those that we serve.
+        trusted: whose signature counts, and the repositories that we run code of.
+        journal: of this machine.
+        now: aware of its time zone.
+
+    Raises:
+        InfrastructureError: the journal cannot be written.
+    """
+    order: Order | None = None
+    try:
+        keys = {ORCHESTRATOR: trusted}
+        _, payload = signed.opened(ORDER_TYPE, envelope, keys, now.astimezone(dt.UTC).date())
+        order = strict.read(Order, payload, "order")
+        _check(order, agent, pools, trusted.repositories, now)
+        _check_files(order, folder)
+        _claim(order, journal, now)
+    except Refused as error:
+        job = order.job if order else ""
+        return Refusal(kind=error.kind, why=error.why, agent=agent, job=job)
+    return order
+
+
+def moment(text: str) -> dt.datetime:
+    """A time as `results.store.utc` writes it.
+
+    Raises:
+        ValueError: it is anything else.
+    """
+    found = dt.datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=dt.UTC)
+    if utc(found) != text:  # strptime takes `2026-1-1T…` too
+        raise ValueError(text)
+    return found
+
+
+def _check(
+    order: Order,
+    agent: str,
+    pools: Collection[str],
+    repositories: Collection[str],
+    now: dt.datetime,
+) -> None:
+    """Whether a genuine order is for us, here and now."""
+    if order.schema != 1 or not _NONCE.fullmatch(order.nonce) or not is_plain_path(order.job):
+        raise Refused(Kind.SCHEMA, "this is no order of version 1")
+    if order.agent != agent:
+        raise Refused(Kind.OTHER_AGENT, f"it is for {order.agent:.80}, and this is {agent}")
+    if order.pool not in pools:
+        raise Refused(Kind.OTHER_POOL, f"{agent} does not serve pool {order.pool:.80}")
+    if order.repository not in repositories:
+        raise Refused(Kind.REPOSITORY, f"{order.repository:.120} is not among those allowed")
+    try:
+        issued, expires = moment(order.issued), moment(order.expires)
+    except ValueError as error:
+        raise Refused(Kind.SCHEMA, f"no time of an order: {error}") from error
+    if expires - issued > MAX_LIFETIME:
+        text = f"it counts from {order.issued} to {order.expires}: more than {MAX_LIFETIME.days} d"
+        raise Refused(Kind.EXPIRED, text)
+    if now > expires:
+        raise Refused(Kind.EXPIRED, f"it expired at {order.expires}, and it is {utc(now)} here")
+    if issued > now + CLOCK_SLACK:
+        raise Refused(Kind.EXPIRED, f"it is of {order.issued}, and it is {utc(now)} here")
+
+
+def _check_files(order: Order, folder: Path) -> None:
+    try:
+        found = folder_digest(folder)
+    except OSError as error:
+        raise Refused(Kind.CHANGED, f"{folder} cannot be read: {error.strerror}") from error
+    if found != order.digest:
+        text = f"its files have the digest {found:.12}…, and {order.digest:.12}… was signed"
+        raise Refused(Kind.CHANGED, text)
+
+
+def _claim(order: Order, journal: Journal, now: dt.datetime) -> None:
+    if not journal.claim(order, now):
+        raise Refused(Kind.REPLAY, f"order {order.nonce} was taken on this machine before")
+
+
+def _files(folder: Path) -> Iterator[str]:
+    """Every file's path, with `/`."""
+    count = 0
+    for parent, folders, names in os.walk(folder, onerror=_raise):
+        for name in (*folders, *names):
+            path = Path(parent) / name
+            relative = path.relative_to(folder).as_posix()
+            mode = path.lstat().st_mode
+            if stat.S_ISLNK(mode):
+                raise Refused(Kind.LINK, f"{relative} is a link")
+            if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+                raise Refused(Kind.SPECIAL, f"{relative} is no plain file")
+            if not is_plain_path(relative):
+                raise Refused(Kind.PATH, f"{relative!r:.80} is no name of a job's file")
+            count += 1
+            if count > _MAX_JOB_FILES:
+                raise Refused(Kind.TOO_MANY, f"more than {_MAX_JOB_FILES:,} files")
+            if stat.S_ISREG(mode):
+                yield relative
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _hashed(path: Path) -> tuple[str, int]:
+    """SHA-256 and size of a file; a link that took its place is not followed."""
+    digest, size = hashlib.sha256(), 0
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+            size += len(chunk)
+    return digest.hexdigest(), size
