@@ -137,7 +137,7 @@ def next_member(inflater: Inflater) -> Member | None:
     full = f"{prefix}/{name}" if prefix else name
     _check_kind(block[156:157], full)
     if block[157:257].strip(b"\0"):
-        raise Refused(Kind.LINK, f"{full:.120!r} names another file")
+        raise Refused(Kind.LINK, f"{full!r:.120} names another file")
     return Member(full, _octal(block[124:136]))
 
 
@@ -157,10 +157,10 @@ def _check_kind(kind: bytes, name: str) -> None:
             return
         case b"1" | b"2":
             what = "a hard link" if kind == b"1" else "a symbolic link"
-            raise Refused(Kind.LINK, f"{name:.120!r} is {what}")
+            raise Refused(Kind.LINK, f"{name!r:.120} is {what}")
     kinds = {b"3": "a device", b"4": "a device", b"5": "a folder", b"6": "a pipe"}
     what = kinds.get(kind, f"of the type {kind!r}")
-    raise Refused(Kind.SPECIAL, f"{name:.120!r} is {what}")
+    raise Refused(Kind.SPECIAL, f"{name!r:.120} is {what}")
 
 
 def _text(field: bytes) -> str:

@@ -1,13 +1,14 @@
 """What an agent sends back: an output folder of `lh-ci exec` in one file, signed.
 
 A bundle is an archive (`orchestrator.fleet.archive`) whose first file, `manifest.json`, is the
-signed manifest; then come the manifest's files, in its order, with the sizes it says:
+signed manifest; then come the manifest's files, in this sequence, with the sizes it says:
 
     manifest.json                      `Manifest`, in the envelope of `orchestrator.fleet.signed`
     artifacts/<cell>/<path>            as cells left them, any bytes
     exec.json                          the summary of the execution
     log.txt                            what was printed meanwhile
     results/<cell>.<attempt>.json      `orchestrator.results.schema.Result`
+    run.json                           `orchestrator.results.schema.RunInfo`; may be absent
 
 Here are its names and rules; `orchestrator.fleet.packing` writes one, `orchestrator.fleet.intake`
 takes one.
@@ -24,7 +25,7 @@ from orchestrator.job import is_plain_path
 MANIFEST = "manifest.json"
 MANIFEST_TYPE = "application/vnd.lighthouse-ci.results+json;version=1"
 SUFFIX = ".results.tar.gz"
-EXEC, LOG = "exec.json", "log.txt"
+EXEC, INFO, LOG = "exec.json", "run.json", "log.txt"
 
 _RESULT = re.compile(r"results/(?P<cell>[A-Za-z0-9_.@+-]+)\.(?P<attempt>[1-9][0-9]{0,2})\.json")
 _ARTIFACT = re.compile(r"artifacts/(?P<cell>[^/]+)/.+")
@@ -44,7 +45,7 @@ class PackedFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """What a bundle holds, and which order it answers."""
+    """What a bundle holds, and which warrant it answers."""
 
     job: str
     digest: str

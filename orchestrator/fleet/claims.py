@@ -7,10 +7,13 @@ import math
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
+from orchestrator.config.models import Expectation
 from orchestrator.fleet.archive import Limits
 from orchestrator.fleet.bundle import (
     EXEC,
+    INFO,
     LOG,
     Manifest,
     Names,
@@ -18,15 +21,15 @@ from orchestrator.fleet.bundle import (
     is_safe,
     result_of,
 )
-from orchestrator.fleet.envelope import Order, moment
+from orchestrator.fleet.envelope import Warrant, moment
 from orchestrator.fleet.refusal import Kind, Refused
 from orchestrator.job import Cell, Job
 from orchestrator.results.artifacts import MAX_CELL_BYTES, MAX_CELL_FILES
 from orchestrator.results.schema import Result
+from orchestrator.results.verdict import cite
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _FINGERPRINT = re.compile(r"[0-9a-f]{32}")
-_STATUSES = ("pass", "fail", "error", "miss")
 _LONGEST_S = 30 * 86_400.0
 _MOST_BYTES = 1 << 50
 _CLOCK_SLACK = dt.timedelta(days=1)
@@ -37,12 +40,12 @@ _CLOCK_SLACK = dt.timedelta(days=1)
 class Given:
     """A job that was given to an agent."""
 
-    order: Order
+    warrant: Warrant
     job: Job
     health: bool = False
     """A health job: a quarantined agent may answer it."""
-    recorded: Collection[tuple[str, int]] = ()
-    """Cells and attempts that the record has already."""
+    expectations: Sequence[Expectation] = ()
+    """Of the matrix when it was given; more than those of its cells does no harm."""
 
 
 def check_manifest(manifest: Manifest, limits: Limits) -> None:
@@ -88,7 +91,7 @@ def check_name(name: str) -> None:
     """A file's name: one that leads nowhere else, and that a bundle has."""
     if not is_safe(name):
         raise Refused(Kind.PATH, f"the name {name[:120]!r}")
-    if name not in (EXEC, LOG) and result_of(name) is None and cell_of(name) is None:
+    if name not in (EXEC, INFO, LOG) and result_of(name) is None and cell_of(name) is None:
         raise Refused(Kind.LAYOUT, f"the file {name}")
 
 
@@ -100,13 +103,13 @@ def check_origin(
         raise Refused(Kind.OTHER_AGENT, f"signed by {signer}, and it says {manifest.agent:.80}")
     if given is None:
         raise Refused(Kind.UNKNOWN_JOB, f"no job was given with the nonce {manifest.nonce:.40}")
-    order = given.order
-    if order.agent != signer:
-        raise Refused(Kind.OTHER_AGENT, f"the job was given to {order.agent}")
-    if manifest.pool != order.pool:
-        text = f"the job was given for pool {order.pool}, and it says {manifest.pool:.80}"
+    warrant = given.warrant
+    if warrant.agent != signer:
+        raise Refused(Kind.OTHER_AGENT, f"the job was given to {warrant.agent}")
+    if manifest.pool != warrant.pool:
+        text = f"the job was given for pool {warrant.pool}, and it says {manifest.pool:.80}"
         raise Refused(Kind.OTHER_POOL, text)
-    if (manifest.job, manifest.digest) != (order.job, order.digest):
+    if (manifest.job, manifest.digest) != (warrant.job, warrant.digest):
         raise Refused(Kind.OTHER_JOB, f"it says {manifest.job:.80}, {manifest.digest:.12}")
     if signer in quarantined and not given.health:
         raise Refused(Kind.QUARANTINED, f"{signer} is quarantined, and this is no health job")
@@ -114,15 +117,19 @@ def check_origin(
 
 
 def check_cells(manifest: Manifest, given: Given) -> None:
-    """Results and artifacts of the job's cells alone, attempts that are not recorded yet."""
+    """Results and artifacts of the job's cells alone, attempts counted from 1."""
     cells = {cell.id for cell in given.job.cells}
+    attempts: dict[str, set[int]] = {}
     for file in manifest.files:
         result = result_of(file.name)
         cell = result[0] if result else cell_of(file.name)
         if cell is not None and cell not in cells:
             raise Refused(Kind.FOREIGN_CELL, f"{file.name}: the job has no such cell")
-        if result in given.recorded:
-            raise Refused(Kind.ATTEMPT, f"{file.name}: this attempt is recorded already")
+        if result:
+            attempts.setdefault(result[0], set()).add(result[1])
+    for cell, numbers in attempts.items():
+        if max(numbers) > len(numbers):
+            raise Refused(Kind.ATTEMPT, f"{cell}: attempt {max(numbers)}, and not all before it")
 
 
 def check_results(results: Sequence[tuple[str, Result]], given: Given, now: dt.datetime) -> None:
@@ -153,17 +160,25 @@ def _check_size(name: str, size: int, limits: Limits) -> None:
 
 
 def _check_result(name: str, result: Result, cell: Cell, given: Given) -> None:
-    if result.status not in _STATUSES:
-        raise Refused(Kind.VERDICT, f"{name}: the status {result.status}")
-    if result.expectation:
-        raise Refused(Kind.VERDICT, f"{name}: an expectation, {result.expectation:.80}")
-    if result.agent not in ("", given.order.agent):
+    _check_verdict(name, result, given)
+    if result.agent not in ("", given.warrant.agent):
         raise Refused(Kind.OTHER_AGENT, f"{name}: says {result.agent:.80}")
     ran = (result.workload_sha256, dict(result.constants))
     if ran != (cell.workload.sha256, dict(cell.workload.constants)):
         raise Refused(Kind.OTHER_JOB, f"{name}: ran another workload than the job has")
     if not _FINGERPRINT.fullmatch(result.fingerprint):
         raise Refused(Kind.FINGERPRINT, f"{name}: {result.fingerprint[:60]!r}")
+
+
+def _check_verdict(name: str, result: Result, given: Given) -> None:
+    """Only an expectation of ours can make a failure expected; nothing is skipped over there."""
+    applied = result.status in ("xfail", "xpass")
+    if result.status == "skip" or applied != bool(result.expectation):
+        text = f"{name}: {result.status}, with the expectation {result.expectation[:80]!r}"
+        raise Refused(Kind.VERDICT, text)
+    ours = {cite(e) for e in given.expectations if fnmatchcase(result.cell, e.cells)}
+    if applied and result.expectation not in ours:
+        raise Refused(Kind.VERDICT, f"{name}: nobody expects `{result.expectation:.80}`")
 
 
 def _check_values(name: str, result: Result, given: Given, now: dt.datetime) -> None:
@@ -181,7 +196,7 @@ def _check_values(name: str, result: Result, given: Given, now: dt.datetime) -> 
         started = moment(result.started)
     except ValueError as error:
         raise Refused(Kind.IMPLAUSIBLE, f"{name}: began at {result.started[:40]!r}") from error
-    if not moment(given.order.issued) - _CLOCK_SLACK <= started <= now + _CLOCK_SLACK:
+    if not moment(given.warrant.issued) - _CLOCK_SLACK <= started <= now + _CLOCK_SLACK:
         raise Refused(Kind.IMPLAUSIBLE, f"{name}: began at {result.started}")
 
 

@@ -1,13 +1,13 @@
-"""Signed jobs: what the orchestrator orders, and what an agent checks before it runs anything.
+"""Signed jobs: the orchestrator's word that an agent may run one, and the agent's check of it.
 
-The signed document is an `Order`, in the envelope of `orchestrator.fleet.signed`. It names the job
-by the digest of its folder, which is the SHA-256 of
+The signed document is a `Warrant`, in the envelope of `orchestrator.fleet.signed`. It names the
+job by the digest of its folder, which is the SHA-256 of
 
     lighthouse-ci job 1
     <sha256 of the file, hexadecimal> <its size in bytes> <its path>
 
 as UTF-8, one line for each file, every line with a newline, sorted by path as bytes; paths are
-relative, with `/`. The order itself is not in the folder.
+relative, with `/`. The warrant itself is not in the folder.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from orchestrator.job import is_plain_path
 from orchestrator.results.files import unwritable
 from orchestrator.results.store import utc
 
-ORDER_TYPE = "application/vnd.lighthouse-ci.order+json;version=1"
+WARRANT_TYPE = "application/vnd.lighthouse-ci.warrant+json;version=1"
 ORCHESTRATOR = "orchestrator"
-"""The owner of the keys that sign orders."""
+"""The owner of the keys that sign warrants."""
 
 MAX_LIFETIME = dt.timedelta(days=7)
-"""An order that counts for longer is refused: the journal need not remember it for ever."""
+"""A warrant that counts for longer is refused: the journal need not remember it for ever."""
 CLOCK_SLACK = dt.timedelta(minutes=10)
 """By which an agent's clock may be behind the orchestrator's."""
 _REMEMBERED = dt.timedelta(days=30)
-"""For how long after its end an order stays in the journal: clocks jump."""
+"""For how long after its end a warrant stays in the journal: clocks jump."""
 
 _NONCE = re.compile(r"[0-9a-f]{32}")
 _MAX_JOB_FILES = 10_000
@@ -49,7 +49,7 @@ _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
+class Warrant:
     """A job for one agent."""
 
     job: str
@@ -64,7 +64,7 @@ class Order:
     expires: str
     """The job must have begun by then."""
     nonce: str
-    """32 hexadecimal digits: this order, and no other."""
+    """32 hexadecimal digits: this warrant, and no other."""
     schema: int = 1
 
 
@@ -88,31 +88,31 @@ def folder_digest(folder: Path) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def sign(order: Order, signers: Sequence[Signer]) -> bytes:
-    """The order in its envelope."""
-    return signed.seal(ORDER_TYPE, records.dumps(order).encode(), signers)
+def sign(warrant: Warrant, signers: Sequence[Signer]) -> bytes:
+    """The warrant in its envelope."""
+    return signed.seal(WARRANT_TYPE, records.dumps(warrant).encode(), signers)
 
 
 class Journal:
-    """Which orders were taken on this machine: each at most once, whatever is killed when."""
+    """Which warrants were taken on this machine: each at most once, whatever is killed when."""
 
     def __init__(self, folder: Path) -> None:
-        """`folder` need not exist; it has one small file for each order."""
+        """`folder` need not exist; it has one small file for each warrant."""
         self._folder = folder
 
-    def claim(self, order: Order, now: dt.datetime) -> bool:
-        """Takes an order, atomically among processes; False: it was taken before.
+    def claim(self, warrant: Warrant, now: dt.datetime) -> bool:
+        """Takes a warrant, atomically among processes; False: it was taken before.
 
         Raises:
             InfrastructureError: the journal cannot be written, so nothing may run.
         """
-        path = self._folder / order.nonce
+        path = self._folder / warrant.nonce
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._forget(now)
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(f"{order.expires}\n{order.job}\n")
+                file.write(f"{warrant.expires}\n{warrant.job}\n")
                 file.flush()
                 os.fsync(file.fileno())
         except FileExistsError:
@@ -122,7 +122,7 @@ class Journal:
         return True
 
     def _forget(self, now: dt.datetime) -> None:
-        """Drops what expired long ago; its order is refused for that."""
+        """Drops what expired long ago; its warrant is refused for that."""
         for path in self._folder.iterdir():
             with contextlib.suppress(OSError, ValueError):
                 ended = moment(path.read_text(encoding="utf-8").partition("\n")[0])
@@ -139,11 +139,11 @@ def accept(
     trusted: OrchestratorFile,
     journal: Journal,
     now: dt.datetime,
-) -> Order | Refusal:
+) -> Warrant | Refusal:
     """The agent's check of a job, right before it is run; what is accepted cannot be again.
 
     Args:
-        envelope: the signed order.
+        envelope: the signed warrant.
         folder: the job's files; they are not touched.
         agent: who we are.
         pools: those that we serve.
@@ -154,18 +154,18 @@ def accept(
     Raises:
         InfrastructureError: the journal cannot be written.
     """
-    order: Order | None = None
+    warrant: Warrant | None = None
     try:
         keys = {ORCHESTRATOR: trusted}
-        _, payload = signed.opened(ORDER_TYPE, envelope, keys, now.astimezone(dt.UTC).date())
-        order = strict.read(Order, payload, "order")
-        _check(order, agent, pools, trusted.repositories, now)
-        _check_files(order, folder)
-        _claim(order, journal, now)
+        _, payload = signed.opened(WARRANT_TYPE, envelope, keys, now.astimezone(dt.UTC).date())
+        warrant = strict.read(Warrant, payload, "warrant")
+        _check(warrant, agent, pools, trusted.repositories, now)
+        _check_files(warrant, folder)
+        _claim(warrant, journal, now)
     except Refused as error:
-        job = order.job if order else ""
+        job = warrant.job if warrant else ""
         return Refusal(kind=error.kind, why=error.why, agent=agent, job=job)
-    return order
+    return warrant
 
 
 def moment(text: str) -> dt.datetime:
@@ -181,47 +181,49 @@ def moment(text: str) -> dt.datetime:
 
 
 def _check(
-    order: Order,
+    warrant: Warrant,
     agent: str,
     pools: Collection[str],
     repositories: Collection[str],
     now: dt.datetime,
 ) -> None:
-    """Whether a genuine order is for us, here and now."""
-    if order.schema != 1 or not _NONCE.fullmatch(order.nonce) or not is_plain_path(order.job):
-        raise Refused(Kind.SCHEMA, "this is no order of version 1")
-    if order.agent != agent:
-        raise Refused(Kind.OTHER_AGENT, f"it is for {order.agent:.80}, and this is {agent}")
-    if order.pool not in pools:
-        raise Refused(Kind.OTHER_POOL, f"{agent} does not serve pool {order.pool:.80}")
-    if order.repository not in repositories:
-        raise Refused(Kind.REPOSITORY, f"{order.repository:.120} is not among those allowed")
+    """Whether a genuine warrant is for us, here and now."""
+    if warrant.schema != 1 or not _NONCE.fullmatch(warrant.nonce) or not is_plain_path(warrant.job):
+        raise Refused(Kind.SCHEMA, "this is no warrant of version 1")
+    if warrant.agent != agent:
+        raise Refused(Kind.OTHER_AGENT, f"it is for {warrant.agent:.80}, and this is {agent}")
+    if warrant.pool not in pools:
+        raise Refused(Kind.OTHER_POOL, f"{agent} does not serve pool {warrant.pool:.80}")
+    if warrant.repository not in repositories:
+        raise Refused(Kind.REPOSITORY, f"{warrant.repository:.120} is not among those allowed")
     try:
-        issued, expires = moment(order.issued), moment(order.expires)
+        issued, expires = moment(warrant.issued), moment(warrant.expires)
     except ValueError as error:
-        raise Refused(Kind.SCHEMA, f"no time of an order: {error}") from error
+        raise Refused(Kind.SCHEMA, f"no time of a warrant: {error}") from error
     if expires - issued > MAX_LIFETIME:
-        text = f"it counts from {order.issued} to {order.expires}: more than {MAX_LIFETIME.days} d"
+        text = (
+            f"it counts from {warrant.issued} to {warrant.expires}: more than {MAX_LIFETIME.days} d"
+        )
         raise Refused(Kind.EXPIRED, text)
     if now > expires:
-        raise Refused(Kind.EXPIRED, f"it expired at {order.expires}, and it is {utc(now)} here")
+        raise Refused(Kind.EXPIRED, f"it expired at {warrant.expires}, and it is {utc(now)} here")
     if issued > now + CLOCK_SLACK:
-        raise Refused(Kind.EXPIRED, f"it is of {order.issued}, and it is {utc(now)} here")
+        raise Refused(Kind.EXPIRED, f"it is of {warrant.issued}, and it is {utc(now)} here")
 
 
-def _check_files(order: Order, folder: Path) -> None:
+def _check_files(warrant: Warrant, folder: Path) -> None:
     try:
         found = folder_digest(folder)
     except OSError as error:
         raise Refused(Kind.CHANGED, f"{folder} cannot be read: {error.strerror}") from error
-    if found != order.digest:
-        text = f"its files have the digest {found:.12}…, and {order.digest:.12}… was signed"
+    if found != warrant.digest:
+        text = f"its files have the digest {found:.12}…, and {warrant.digest:.12}… was signed"
         raise Refused(Kind.CHANGED, text)
 
 
-def _claim(order: Order, journal: Journal, now: dt.datetime) -> None:
-    if not journal.claim(order, now):
-        raise Refused(Kind.REPLAY, f"order {order.nonce} was taken on this machine before")
+def _claim(warrant: Warrant, journal: Journal, now: dt.datetime) -> None:
+    if not journal.claim(warrant, now):
+        raise Refused(Kind.REPLAY, f"warrant {warrant.nonce} was taken on this machine before")
 
 
 def _files(folder: Path) -> Iterator[str]:

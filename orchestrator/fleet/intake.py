@@ -2,12 +2,13 @@
 
 1. the file's size; gzip and ustar as they are read, with bounds on everything that is unpacked
 2. the envelope, as bounded JSON; the signature, against the registered keys
-3. the manifest: names, sizes, numbers of files; the agent, the order it answers, its cells
+3. the manifest: names, sizes, numbers of files; the agent, the warrant it answers, its cells
 4. each file, against its name, size and digest in the manifest; JSON and text as bounded text
 5. results as records; their values, against the job and against each other
 
 Files go to a hidden folder inside the target and are renamed into place, all at once, after the
-last check: a refusal leaves nothing behind, and of two that answer one order the second is refused.
+last check: a refusal leaves nothing behind, and of two that answer one warrant the second is
+refused.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from typing import BinaryIO
 from orchestrator.fleet import claims, signed, strict
 from orchestrator.fleet.archive import Inflater, Limits, Member, next_member, skip_padding
 from orchestrator.fleet.bundle import (
-    EXEC,
+    INFO,
     LOG,
     MANIFEST,
     MANIFEST_TYPE,
@@ -42,7 +43,7 @@ from orchestrator.fleet.models import AgentFile
 from orchestrator.fleet.refusal import Kind, Refusal, Refused
 from orchestrator.fleet.signed import RefusedSigner
 from orchestrator.results.files import unwritable
-from orchestrator.results.schema import Result
+from orchestrator.results.schema import Result, RunInfo
 
 _CHUNK = 1 << 20
 _MAX_ENVELOPE = 8 << 20
@@ -65,12 +66,12 @@ class Taken:
 
     given: Given
     results: tuple[Result, ...]
-    """By cell and attempt; `agent` is who signed. `run`, `tier`, `notes` and `reproduce` are as
-    the agent says and are for the collector to set."""
+    """By cell and attempt; `agent` is who signed. `run`, `tier`, `notes`, `parts` and `reproduce`
+    are as the agent says, for whoever records them to set."""
     missing: tuple[str, ...]
     """Cells of the job without a result."""
     folder: Path
-    """Its files: `results/ artifacts/ exec.json log.txt`, named after the order's nonce."""
+    """Its files, as `orchestrator.fleet.bundle` lists them; named after the warrant's nonce."""
 
 
 def take(bundle: Path, desk: Desk, target: Path, *, now: dt.datetime) -> Taken | Refusal:
@@ -80,7 +81,7 @@ def take(bundle: Path, desk: Desk, target: Path, *, now: dt.datetime) -> Taken |
         bundle: the file; it is only read.
         desk: what is known.
         target: the folder of all that was taken; made when it is missing. What is in it stays:
-            it tells which orders have been answered.
+            it tells which warrants have been answered.
         now: aware of its time zone.
 
     Raises:
@@ -104,9 +105,10 @@ def _opened(bundle: Path) -> Iterator[BinaryIO]:
         handle = os.open(bundle, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise Refused(Kind.CONTAINER, f"it cannot be opened: {error.strerror}") from error
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise Refused(Kind.CONTAINER, "it is no plain file")
     with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise Refused(Kind.CONTAINER, "it is no plain file")
         yield file
 
 
@@ -125,10 +127,10 @@ class _Reading:
         manifest = self._manifest(inflater)
         claims.check_manifest(manifest, self._desk.limits)
         found = self._desk.given(manifest.nonce)
-        if found is not None and found.order.agent == self.agent:
-            self.job = found.order.job
+        if found is not None and found.warrant.agent == self.agent:
+            self.job = found.warrant.job
         given = claims.check_origin(manifest, self.agent, found, self._desk.quarantined)
-        final = self._target / given.order.nonce
+        final = self._target / given.warrant.nonce
         _unanswered(final)
         claims.check_cells(manifest, given)
         with _staging(self._target) as folder:
@@ -173,10 +175,12 @@ class _Reading:
             data = (folder / file.name).read_bytes()
             if file.name == LOG:
                 strict.check_text(strict.decoded(data, LOG, self._desk.limits.log), LOG)
-            elif file.name == EXEC:
-                strict.parse(data, EXEC)
             elif result_of(file.name):
                 results.append((file.name, strict.read(Result, data, file.name)))
+            elif file.name == INFO:
+                strict.read(RunInfo, data, INFO)
+            else:
+                strict.parse(data, file.name)
         more = next_member(inflater)
         if more is not None:
             claims.check_name(more.name)
@@ -221,7 +225,7 @@ def _store(inflater: Inflater, file: PackedFile, folder: Path) -> None:
 
 def _unanswered(final: Path) -> None:
     if final.exists():
-        raise Refused(Kind.REPLAY, f"order {final.name} was answered before")
+        raise Refused(Kind.REPLAY, f"warrant {final.name} was answered before")
 
 
 @contextlib.contextmanager

@@ -24,6 +24,7 @@ from orchestrator.fleet import signed
 from orchestrator.fleet.archive import Inflater, Limits
 from orchestrator.fleet.bundle import (
     EXEC,
+    INFO,
     LOG,
     MANIFEST,
     MANIFEST_TYPE,
@@ -33,7 +34,7 @@ from orchestrator.fleet.bundle import (
     cell_of,
     is_safe,
 )
-from orchestrator.fleet.envelope import Order
+from orchestrator.fleet.envelope import Warrant
 from orchestrator.fleet.refusal import Refused
 from orchestrator.fleet.signed import Signer
 from orchestrator.results.artifacts import MAX_CELL_BYTES, MAX_CELL_FILES
@@ -46,7 +47,7 @@ def pack(
     folder: Path,
     target: Path,
     *,
-    order: Order,
+    warrant: Warrant,
     signers: Sequence[Signer],
     now: dt.datetime,
     limits: Limits | None = None,
@@ -56,7 +57,7 @@ def pack(
     Args:
         folder: of `lh-ci exec`.
         target: the file to write.
-        order: what was executed.
+        warrant: what was executed.
         signers: every key of this agent.
         now: aware of its time zone.
         limits: those of the intake; for tests.
@@ -75,11 +76,11 @@ def pack(
                 yield name, documents[name] if name in documents else (folder / name).read_bytes()
 
         manifest = Manifest(
-            job=order.job,
-            digest=order.digest,
-            agent=order.agent,
-            pool=order.pool,
-            nonce=order.nonce,
+            job=warrant.job,
+            digest=warrant.digest,
+            agent=warrant.agent,
+            pool=warrant.pool,
+            nonce=warrant.nonce,
             packed=utc(now),
             files=tuple(
                 PackedFile(name=name, size=len(data), sha256=hashlib.sha256(data).hexdigest())
@@ -102,7 +103,8 @@ def pack(
 def _documents(folder: Path, limits: Limits) -> dict[str, bytes]:
     """Results, summary and log, made harmless."""
     found = {}
-    for path in sorted([*(folder / "results").glob("*.json"), folder / EXEC]):
+    info = [path for path in (folder / INFO,) if path.is_file()]
+    for path in sorted([*(folder / "results").glob("*.json"), folder / EXEC, *info]):
         name = path.relative_to(folder).as_posix()
         try:
             value = json.loads(path.read_bytes())

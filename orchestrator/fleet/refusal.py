@@ -30,7 +30,7 @@ class Kind(enum.StrEnum):
     SPECIAL = "special", "Results are plain files alone: look at what wrote this file."
     PATH = "path", "The name leads elsewhere, or is none of ours: look at what wrote this file."
     COLLISION = "collision", "Two names are one file on some machines: rename an artifact."
-    LAYOUT = "layout", "Only results/, artifacts/, exec.json and log.txt belong into a bundle."
+    LAYOUT = "layout", "A bundle has results/, artifacts/, exec.json, log.txt and run.json alone."
     MISMATCH = "mismatch", "The files are not those that were signed: send it again, then ask why."
     # who signed
     UNSIGNED = "unsigned", "Sign it with a registered key: lh-ci keys show."
@@ -58,9 +58,9 @@ class Kind(enum.StrEnum):
     UNKNOWN_JOB = "unknown-job", "No such job was given to this agent: look at what it runs."
     REPLAY = "replay", "It was taken already. Nothing is lost; look at what sends it again."
     FOREIGN_CELL = "foreign-cell", "The job has no such cell: look at what wrote this result."
-    ATTEMPT = "attempt", "This attempt is recorded already, or misnumbered."
+    ATTEMPT = "attempt", "Attempts are numbered from 1, and named as in their files."
     FINGERPRINT = "fingerprint", "Fingerprints are 32 hexadecimal digits, one for each cell."
-    VERDICT = "verdict", "Agents say what happened. What was expected is decided elsewhere."
+    VERDICT = "verdict", "Only an expectation of the matrix makes a failure expected."
     IMPLAUSIBLE = "implausible", "A value cannot be. Look at the agent's clock and memory first."
     # jobs
     EXPIRED = "expired", "The job is too old, or a clock is off: ask for it anew."

@@ -144,6 +144,10 @@ def _signed_bytes(kind: str, payload: bytes) -> bytes:
 
 def _unbase64(text: str, what: str) -> bytes:
     try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise Refused(Kind.SYNTAX, f"envelope: the {what} is no base64") from error
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        data = b""
+    # base64 has several texts for the same bytes: only the usual one is taken
+    if base64.b64encode(data).decode("ascii") != text:
+        raise Refused(Kind.SYNTAX, f"envelope: the {what} is no base64")
+    return data

@@ -49,9 +49,9 @@ def judge(
                 status="xfail",
                 phase=outcome.phase,
                 message=outcome.message,
-                expectation=_cite(expectation),
+                expectation=cite(expectation),
             )
-        notes.append(f"the expected failure `{_cite(expectation)}` does not apply: {why}")
+        notes.append(f"the expected failure `{cite(expectation)}` does not apply: {why}")
     return Verdict(
         status=outcome.status, phase=outcome.phase, message=outcome.message, notes=tuple(notes)
     )
@@ -65,7 +65,7 @@ def _judge_pass(named: Sequence[Expectation], today: dt.date) -> Verdict:
             phase=live[0].phase,
             message="passed, though matrix.yaml expects it to fail: remove the expectation "
             f"for `{live[0].cells}`",
-            expectation=_cite(live[0]),
+            expectation=cite(live[0]),
         )
     notes = tuple(
         f"the expectation for `{e.cells}` expired on {e.expires} and the cell passes: remove it"
@@ -86,7 +86,8 @@ def _why_not(expectation: Expectation, outcome: Outcome, today: dt.date) -> str:
     return ""
 
 
-def _cite(expectation: Expectation) -> str:
+def cite(expectation: Expectation) -> str:
+    """How a result names the expectation that applied."""
     return f"{expectation.reason} ({expectation.issue})"
 
 
