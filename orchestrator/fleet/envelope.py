@@ -106,20 +106,26 @@ class Journal:
         Raises:
             InfrastructureError: the journal cannot be written, so nothing may run.
         """
-        path = self._folder / warrant.nonce
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._forget(now)
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            handle = self._create(warrant.nonce)
+            if handle is None:
+                return False
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 file.write(f"{warrant.expires}\n{warrant.job}\n")
                 file.flush()
                 os.fsync(file.fileno())
-        except FileExistsError:
-            return False
         except OSError as error:
-            raise unwritable(path, error) from error
+            raise unwritable(self._folder, error) from error
         return True
+
+    def _create(self, nonce: str) -> int | None:
+        """A new file's descriptor; None: it is there."""
+        try:
+            return os.open(self._folder / nonce, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            return None
 
     def _forget(self, now: dt.datetime) -> None:
         """Drops what expired long ago; its warrant is refused for that."""
