@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,9 @@ from dashboards.cells import cell_pages
 from dashboards.expectations import expectations_page
 from dashboards.facts import Facts, Options
 from dashboards.feeds import feeds
+from dashboards.memory import Memory
 from dashboards.nights import nights_of, slug
+from dashboards.origin import Origin
 from dashboards.pipelines import pipeline_pages
 from dashboards.render import assets, render
 from dashboards.series import Histories, cell_lists, groups, night_columns, night_list
@@ -60,7 +62,13 @@ class Built:
 
 
 def build(
-    found: Found, out: Path, options: Options, url: str, progress: Callable[[str], None]
+    found: Found,
+    out: Path,
+    options: Options,
+    *,
+    url: str = "",
+    memory: Path | None = None,
+    progress: Callable[[str], None],
 ) -> Built:
     """Writes the site of some results to a folder.
 
@@ -69,6 +77,7 @@ def build(
         out: the site's folder; a new one, or one that has a site.
         options: what results do not say.
         url: where the site will be, for feeds; empty: their addresses are relative.
+        memory: where to keep what was judged, for the next time.
         progress: told what is going on.
 
     Raises:
@@ -77,8 +86,9 @@ def build(
     """
     progress("reading results")
     nights = nights_of(load(found.sources))
-    facts = Facts(nights, options, found.problems)
-    site = Site(out, _version())
+    version = _version()
+    facts = Facts(nights, options, found.problems, Memory(memory, version))
+    site = Site(out, version)
     progress("writing pages")
     for path, data in assets().items():
         site.add(f"assets/{path}", data)
@@ -144,37 +154,43 @@ def _chrome(title: str, href: str, page: Any) -> doc.Chrome:
 
 
 def _write_data(facts: Facts, site: Site) -> None:
-    for name, record in _data(facts):
-        text = to_json(record)
-        site.add(f"data/{name}.json", text)
-        # what a page on a disk may load: a script, not a document
-        call = b"lighthouse.data(" + orjson.dumps(name) + b"," + text.rstrip() + b");\n"
-        site.add(f"data/{name}.js", call)
-
-
-def _data(facts: Facts) -> Iterator[tuple[str, Any]]:
-    """Name and record of what scripts load."""
-    yield (
-        "site",
-        doc.SiteData(
-            title=facts.options.title,
-            night=facts.night,
-            started=facts.started,
-            expected_hours=facts.options.expected_hours,
-        ),
-    )
+    """What scripts load. What a night or a month says depends on nothing that comes later, so
+    that what was made of the same archives is not made again.
+    """
     lists = cell_lists(facts)
-    yield "nights", night_list(facts, lists.of_night)
+    head = doc.SiteData(
+        title=facts.options.title,
+        night=facts.night,
+        started=facts.started,
+        expected_hours=facts.options.expected_hours,
+    )
+    _add(site, "site", to_json(head))
+    _add(site, "nights", to_json(night_list(facts, lists.of_night)))
     for digest, each in lists.lists.items():
-        yield f"cells/{digest}", each
+        _add(site, f"cells/{digest}", to_json(each))
+    origin = Origin(facts)
     for index, night in enumerate(facts.nights.nights):
-        yield f"night/{night}", night_columns(facts, index, lists.of_night[index])
-    histories = Histories(facts)
-    for group, cells in groups(facts):
-        for month in histories.months:
-            history = histories.of(month, cells)
-            if history.series:
-                yield f"history/{group}/{month}", history
+        listed = lists.of_night[index]
+        columns = partial(night_columns, facts, index, listed)
+        _add(site, f"night/{night}", origin.of(night) + listed.encode(), columns)
+    histories, found = Histories(facts), list(groups(facts))
+    for month, nights in histories.months.items():
+        source = origin.until(facts.nights.nights[nights[-1]])
+        for group, cells in histories.there(month, found):
+            _add(site, f"history/{group}/{month}", source, partial(histories.of, month, cells))
+
+
+def _add(site: Site, name: str, source: bytes, make: Callable[[], Any] | None = None) -> None:
+    """A record's JSON, and the script that gives it to pages, which may load no document from a
+    disk; `source` is the JSON itself, or what the record that `make` gives is made from.
+    """
+    text = cache((lambda: source) if make is None else (lambda: to_json(make())))
+    site.add(f"data/{name}.json", source, text)
+    site.add(f"data/{name}.js", source, lambda: _script(name, text()))
+
+
+def _script(name: str, text: bytes) -> bytes:
+    return b"lighthouse.data(" + orjson.dumps(name) + b"," + text.rstrip() + b");\n"
 
 
 def to_json(record: Any) -> bytes:

@@ -23,10 +23,13 @@ def make(
 ) -> Built:
     """Finds results and writes their site; a folder that is not there yet has none.
 
+    What was read and judged before is kept in `cache`.
+
     Raises:
         UsageError: `out` has something else in it, or `results` is no folder.
         InfrastructureError: results are damaged, or files cannot be written.
     """
     empty = Found(sources=(), problems=())
     missing = results.name == "runs" and not results.exists() and results.parent == cache.parent
-    return build(empty if missing else find(results, cache, progress), out, options, url, progress)
+    found = empty if missing else find(results, cache, progress)
+    return build(found, out, options, url=url, memory=cache, progress=progress)

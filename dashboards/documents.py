@@ -268,7 +268,7 @@ class Series:
     stages: Mapping[str, Column]
     """Milliseconds by stage."""
     low: Column
-    """Of `execute`, or of `lowering` for a cell that is not executed: the noise band; None where
+    """Of `execute`, or of `lowering` for a cell that executed nothing: the noise band; None where
     there are too few samples."""
     high: Column
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
+from bisect import bisect_left
 from collections.abc import Iterable
-from fnmatch import fnmatchcase
+from fnmatch import translate
 
 import numpy as np
 
@@ -13,6 +15,7 @@ from dashboards.facts import Facts
 from dashboards.nights import PASS, XFAIL, XPASS, is_verdict
 from orchestrator.results.declared import DeclaredExpectation
 
+_LITERAL = re.compile(r"[^*?\[]*")
 _ORDER = ("green", "expired", "partly", "unmatched", "no data", "met")
 
 
@@ -25,11 +28,7 @@ def expectations_page(facts: Facts) -> doc.ExpectationsPage:
 
 
 def _view(facts: Facts, each: DeclaredExpectation) -> doc.ExpectationView:
-    mine = [
-        int(index)
-        for index in np.flatnonzero(facts.expected)
-        if fnmatchcase(facts.nights.cells[index].id, each.cells)
-    ]
+    mine = _matching(facts, each.cells)
     column = facts.nights.status[:, facts.last]
     judged = [cell for cell in mine if is_verdict(column[cell : cell + 1])[0]]
     met = [cell for cell in judged if column[cell] == XFAIL]
@@ -52,6 +51,21 @@ def _view(facts: Facts, each: DeclaredExpectation) -> doc.ExpectationView:
         well=facts.refs(well),
         other=facts.refs(other),
     )
+
+
+def _matching(facts: Facts, glob: str) -> list[int]:
+    """The cells of tonight that a glob names; cells are in the order of their ids."""
+    cells = facts.nights.cells
+    begins = _LITERAL.match(glob)
+    start = begins[0] if begins else ""
+    matches = re.compile(translate(glob)).match
+    found = []
+    for index in range(bisect_left(cells, start, key=lambda cell: cell.id), len(cells)):
+        if not cells[index].id.startswith(start):
+            break
+        if facts.expected[index] and matches(cells[index].id):
+            found.append(index)
+    return found
 
 
 def _state(

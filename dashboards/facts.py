@@ -11,6 +11,7 @@ import numpy as np
 from dashboards import documents as doc
 from dashboards.kinds import kinds
 from dashboards.machines import Machines
+from dashboards.memory import Memory, Speeds
 from dashboards.nights import (
     ERROR,
     FAIL,
@@ -22,7 +23,7 @@ from dashboards.nights import (
     Nights,
     is_red,
 )
-from dashboards.stats import Flaky, Judged, Outcome, flaky, judge
+from dashboards.stats import Flaky, Outcome, flaky
 from dashboards.texts import one_line
 from orchestrator.results.declared import Declared
 from orchestrator.results.history.table import Ints
@@ -55,9 +56,12 @@ class Options:
 class Facts:
     """All that is known; `night` is the newest one, whose index is `last`."""
 
-    def __init__(self, nights: Nights, options: Options, problems: tuple[str, ...]) -> None:
+    def __init__(
+        self, nights: Nights, options: Options, problems: tuple[str, ...], memory: Memory
+    ) -> None:
         """`problems`: what of the results could not be read."""
         self.nights = nights
+        self._memory = memory
         self.options = options
         self.problems = problems
         self.last = len(nights.nights) - 1
@@ -126,14 +130,14 @@ class Facts:
         return np.flatnonzero(gone).astype(np.int32)
 
     @cached_property
-    def execute(self) -> Judged:
-        """Steps in the seconds of execution."""
-        return judge(self.nights.execute)
+    def execute(self) -> Speeds:
+        """Noise and steps in the seconds of execution."""
+        return self._memory.judged("execute", self.nights.execute)
 
     @cached_property
-    def lowering(self) -> Judged:
-        """Steps in the seconds to code."""
-        return judge(self.nights.lowering)
+    def lowering(self) -> Speeds:
+        """Noise and steps in the seconds to code."""
+        return self._memory.judged("lowering", self.nights.lowering)
 
     @cached_property
     def _rows_in_time(self) -> Ints:

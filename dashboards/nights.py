@@ -172,8 +172,8 @@ class Nights:
         """What was declared on a night, or on the newest before it that says."""
         for number in range(night, -1, -1):
             for run in reversed(self.runs[number]):
-                if run.declared in self.table.declared:
-                    return self.table.declared[run.declared]
+                if found := self.table.declared(run.declared):
+                    return found
         return None
 
     def counts(self, night: int) -> dict[str, int]:
@@ -242,14 +242,19 @@ def _counting(
     row = np.full(shape, -1, dtype=np.int32)
     attempts = np.zeros(shape, dtype=np.int16)
     good = np.flatnonzero((row_cell >= 0) & (row_night >= 0))
-    attempt = table.numbers["attempt"][good]
-    order = np.lexsort((attempt, table.run[good], attempt > 0))
-    ordered = good[order]
+    attempt = np.minimum(table.numbers["attempt"][good].astype(np.int64), _MOST_ATTEMPTS)
+    rank = ((attempt > 0) << 48) + (table.run[good].astype(np.int64) << 16) + attempt
+    ordered = good[np.argsort(rank, kind="stable")]
     # of several assignments to one place NumPy keeps the last
     row[row_cell[ordered], row_night[ordered]] = ordered
     tried = good[attempt > 0]
-    np.add.at(attempts, (row_cell[tried], row_night[tried]), 1)
+    place = row_cell[tried].astype(np.int64) * shape[1] + row_night[tried]
+    counts = np.bincount(place, minlength=shape[0] * shape[1])
+    attempts[:] = np.minimum(counts, _MOST_ATTEMPTS).reshape(shape)
     return row, attempts
+
+
+_MOST_ATTEMPTS = (1 << 15) - 1
 
 
 def _is_date(text: str) -> bool:

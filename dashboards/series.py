@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import cast
 
 import numpy as np
@@ -124,46 +125,49 @@ class Histories:
     """Charts' columns of all cells, cut into groups and months."""
 
     def __init__(self, facts: Facts) -> None:
-        """Rounds once what is written many times."""
+        """Looks at nothing before it is asked to."""
         self._facts = facts
-        nights = facts.nights
-        table = nights.table
-        row = nights.row
-        error = np.full(row.shape, np.nan)
-        there = row >= 0
-        error[there] = table.numbers["error"][row[there]]
-        self._error = rounded(np.where(np.isinf(error), _INFINITE, error), 3)
-        self._lowering, self._execute = (
-            rounded(matrix, 3) for matrix in (nights.lowering, nights.execute)
-        )
-        executes = np.isfinite(nights.execute).any(axis=1, keepdims=True)
-        low, high = (
-            np.where(executes, e, lo)
-            for e, lo in (
-                (facts.execute.low, facts.lowering.low),
-                (facts.execute.high, facts.lowering.high),
-            )
-        )
-        self._low, self._high = rounded(low, 3), rounded(high, 3)
-        self._stages = _Stages(table)
-        months = [night[:7] for night in nights.nights]
+        self._stages = _Stages(facts.nights.table)
+        months = [night[:7] for night in facts.nights.nights]
         self.months = {
             month: np.flatnonzero(np.asarray(months) == month) for month in dict.fromkeys(months)
         }
 
-    def of(self, month: str, cells: list[int]) -> doc.History:
-        """One group's cells in one month; those that have nothing there are left out."""
+    @lru_cache(maxsize=1)  # noqa: B019  it lives as long as a build
+    def _numbers(self, month: str) -> tuple[Floats, ...]:
+        """Error, lowering, execute, low, high of all cells in a month, rounded."""
         nights, columns = self._facts.nights, self.months[month]
-        known = (nights.row[np.ix_(np.asarray(cells), columns)] >= 0).any(axis=1)
-        there = [cell for cell, here in zip(cells, known.tolist(), strict=True) if here]
+        rows = nights.row[:, columns]
+        error = np.where(rows >= 0, nights.table.numbers["error"][rows], np.nan)
+        lowering, execute = nights.lowering[:, columns], nights.execute[:, columns]
+        bands = []
+        executes = np.isfinite(execute).any(axis=1, keepdims=True)
+        for name in ("low", "high"):
+            of_execute, of_lowering = (
+                getattr(judged, name)[:, columns]
+                for judged in (self._facts.execute, self._facts.lowering)
+            )
+            bands.append(np.where(executes, of_execute, of_lowering))
+        error = np.where(np.isinf(error), _INFINITE, error)
+        return tuple(rounded(each, 3) for each in (error, lowering, execute, *bands))
+
+    def there(
+        self, month: str, found: Iterable[tuple[str, list[int]]]
+    ) -> Iterator[tuple[str, list[int]]]:
+        """The groups that have something in a month, with the cells that do."""
+        known = (self._facts.nights.row[:, self.months[month]] >= 0).any(axis=1).tolist()
+        for group, cells in found:
+            if there := [cell for cell in cells if known[cell]]:
+                yield group, there
+
+    def of(self, month: str, there: list[int]) -> doc.History:
+        """Cells of one group that have something in a month."""
+        nights, columns = self._facts.nights, self.months[month]
         block = np.ix_(np.asarray(there, dtype=np.int64), columns)
         stages = self._stages.of(nights.row[block])
         status, attempts = nights.status[block], nights.attempts[block]
         again = np.where((attempts > 1).any(axis=1), len(columns), 0).tolist()
-        error, lowering, execute, low, high = (
-            matrix[block]
-            for matrix in (self._error, self._lowering, self._execute, self._low, self._high)
-        )
+        error, lowering, execute, low, high = (each[there] for each in self._numbers(month))
         return doc.History(
             month=month,
             nights=tuple(nights.nights[night] for night in columns),

@@ -58,6 +58,8 @@ class Site:
     def add(self, path: str, source: bytes, make: Callable[[], bytes] | None = None) -> None:
         """A file; `make` gives its bytes if they are not `source` itself.
 
+        What `source` does not say must follow from the path.
+
         The file is left as it is when it was made from the same source by the same version.
         """
         digest = hashlib.sha256(source).hexdigest()[:24]

@@ -9,7 +9,8 @@ import numpy as np
 
 from dashboards import documents as doc
 from dashboards.facts import Facts
-from dashboards.stats import Judged, Steps
+from dashboards.memory import Speeds
+from dashboards.stats import Steps
 
 
 def called_on(facts: Facts, night: int) -> Iterator[tuple[int, Literal["slower", "faster"]]]:
@@ -24,7 +25,7 @@ def called_on(facts: Facts, night: int) -> Iterator[tuple[int, Literal["slower",
                 yield found
 
 
-def measures(facts: Facts) -> tuple[tuple[doc.Measure, Judged], ...]:
+def measures(facts: Facts) -> tuple[tuple[doc.Measure, Speeds], ...]:
     """What is timed, and what is said of it."""
     return ("execute", facts.execute), ("lowering", facts.lowering)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,6 +58,29 @@ class RunRecord:
     """How many it set out to run, skipped ones included."""
     declared: str = ""
     """Digest of what was declared; empty: it was not kept."""
+
+
+class LazyDeclared(Mapping[str, Declared]):
+    """What was declared, by digest, made of its JSON when somebody asks."""
+
+    def __init__(self, documents: Mapping[str, object]) -> None:
+        """Takes the JSON values of `Declared` by digest."""
+        self._documents = documents
+        self._made: dict[str, Declared] = {}
+
+    def __getitem__(self, digest: str) -> Declared:
+        """Raises KeyError, or RecordError where it is no such document."""
+        if digest not in self._made:
+            self._made[digest] = records.decode(Declared, self._documents[digest])
+        return self._made[digest]
+
+    def __iter__(self) -> Iterator[str]:
+        """Over digests."""
+        return iter(self._documents)
+
+    def __len__(self) -> int:
+        """The number of documents."""
+        return len(self._documents)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,8 +153,12 @@ def read_archive(path: Path) -> Archive:
     try:
         metadata: Mapping[bytes, bytes] = pq.read_metadata(path).metadata or {}
         document = json.loads(metadata[_KEY])
-        return records.decode(Archive, document)
-    except KeyError:
+        declared = document.pop("declared", {})
+        if not isinstance(declared, dict):
+            raise records.RecordError("Archive.declared: expected an object")
+        archive = records.decode(Archive, document)
+        return dataclasses.replace(archive, declared=LazyDeclared(declared))
+    except (KeyError, AttributeError):
         raise InfrastructureError(f"{path} is no archive of results: leave it out") from None
     except (OSError, ValueError, RecursionError, pa.ArrowException) as error:
         raise InfrastructureError(f"{path} is damaged: {error}") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from orchestrator.errors import InfrastructureError, UsageError
@@ -30,6 +31,15 @@ class Source:
 
     path: Path
     archive: Archive
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of the file. Raises InfrastructureError when it cannot be read."""
+        try:
+            with self.path.open("rb") as file:
+                return hashlib.file_digest(file, "sha256").digest()
+        except OSError as error:
+            raise InfrastructureError(f"{self.path} cannot be read: {error.strerror}") from error
 
 
 @dataclass(frozen=True, kw_only=True)

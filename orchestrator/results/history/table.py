@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator import records
 from orchestrator.errors import InfrastructureError
 from orchestrator.results.declared import Declared
 from orchestrator.results.history.archive import DICTIONARIES, RunRecord, read_rows
@@ -51,8 +52,6 @@ class Table:
 
     runs: tuple[RunRecord, ...]
     """By start, then name; `run` has indexes into it."""
-    declared: Mapping[str, Declared]
-    """By digest."""
     run: Ints
     texts: Mapping[str, Text]
     """`cell status phase message expectation tier stack agent stages fingerprint reproduce
@@ -71,6 +70,16 @@ class Table:
     def __len__(self) -> int:
         """The number of rows."""
         return len(self.run)
+
+    def declared(self, digest: str) -> Declared | None:
+        """What was declared for a run; None when nobody kept it, or it cannot be read."""
+        for source in self.sources:
+            if digest in source.archive.declared:
+                try:
+                    return source.archive.declared[digest]
+                except records.RecordError:
+                    return None
+        return None
 
     def details(self, rows: Sequence[int]) -> dict[int, str]:
         """The column `details` of some rows, as JSON text; a damaged file gives none."""
@@ -149,9 +158,6 @@ def _join(
     runs = tuple(sorted(records.values(), key=lambda r: (r.started, r.run)))
     order = {record.run: index for index, record in enumerate(runs)}
     ranks = np.asarray([order.get(name, -1) for name in vocabularies["run"]], dtype=np.int32)
-    declared: dict[str, Declared] = {}
-    for source in sources:
-        declared.update(source.archive.declared)
     counts = _cat([part.counts for part in parts], np.int64)
     texts = {
         name: Text(
@@ -163,7 +169,6 @@ def _join(
     run = texts.pop("run").codes
     return Table(
         runs=runs,
-        declared=declared,
         run=ranks[run] if len(ranks) else run,
         texts=texts,
         numbers={
