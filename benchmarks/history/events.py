@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from orchestrator import records
+from orchestrator.results.files import write_atomically
 
 MANIFEST = "planted.json"
 
@@ -135,7 +136,7 @@ class Planted:
 
     def write(self, folder: Path) -> None:
         """Writes the manifest into `folder`."""
-        (folder / MANIFEST).write_text(records.dumps(self) + "\n", encoding="utf-8")
+        write_atomically(folder / MANIFEST, f"{records.dumps(self)}\n".encode())
 
 
 def read(folder: Path) -> Planted:
