@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.history import draws
+from benchmarks.history import draws, hostile
+from benchmarks.history.events import Parameters
 from orchestrator.config.cells import CellKey, cell_keys
 from orchestrator.config.declare import declare
 from orchestrator.config.load import load
@@ -50,8 +51,9 @@ class Matrix:
     """Workloads that go during the year, in order."""
 
 
-def matrix(series: int, seed: int) -> Matrix:
+def matrix(parameters: Parameters) -> Matrix:
     """A matrix with exactly so many cells."""
+    series, seed = parameters.series, parameters.seed
     config = load(ROOT, goldens=False)
     declared = declare(config)
     keys = list(cell_keys(config.matrix, config.workloads))
@@ -60,6 +62,8 @@ def matrix(series: int, seed: int) -> Matrix:
         keys += itertools.islice(_more(declared), series - len(keys))
     else:
         keys = _fewer(keys, series)
+    if parameters.hostile:
+        keys = hostile.named(keys)
     keys.sort(key=lambda key: key.id)
     late, leaving = _passing_through(keys, seed)
     return Matrix(

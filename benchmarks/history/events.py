@@ -114,6 +114,7 @@ class Parameters:
     density: float = 1.0
     """1: as a busy project has them; 0: only the first of each kind."""
     hostile: bool = False
+    """Names, texts and numbers in the rows are payloads; the manifest has machines' true names."""
     start: str = "2026-01-25"
     """ISO 8601 date of the first night."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from dataclasses import dataclass
 from operator import itemgetter
@@ -9,7 +10,7 @@ from operator import itemgetter
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.history import attempts, odd, passing, state, times
+from benchmarks.history import attempts, hostile, odd, passing, state, times
 from benchmarks.history.passing import Tonight
 from benchmarks.history.planner import Planner
 from benchmarks.history.shared import ENGINE, Contents, Declarations, Numbers, Surroundings
@@ -53,8 +54,19 @@ class Nights:
         now = state.at(self.world, number, self.planner.upto(number))
         tonight = self._tonight(now)
         digest, declared = self._declarations.at(now)
-        return NightRows(
+        made = NightRows(
             record=self._record(tonight, digest), declared=declared, table=self._table(tonight)
+        )
+        return self._poisoned(made) if self.world.parameters.hostile else made
+
+    def _poisoned(self, made: NightRows) -> NightRows:
+        seed = self.world.parameters.seed
+        declared = hostile.declared(made.declared, seed)
+        record = hostile.record(made.record, seed)
+        return NightRows(
+            record=dataclasses.replace(record, declared=declared.digest()),
+            declared=declared,
+            table=hostile.table(made.table, seed),
         )
 
     def _tonight(self, now: State) -> Tonight:

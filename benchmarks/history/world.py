@@ -116,7 +116,7 @@ def build(parameters: Parameters) -> World:
         start=dt.date.fromisoformat(parameters.start),
         density=parameters.density,
     )
-    made = matrix(parameters.series, parameters.seed)
+    made = matrix(parameters)
     keys = made.keys
     pools = tuple(dict.fromkeys(key.pool for key in keys))
     lines = {pair: n for n, pair in enumerate(dict.fromkeys((k.pipeline, k.pool) for k in keys))}
