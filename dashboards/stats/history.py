@@ -28,7 +28,7 @@ class Verdict(IntEnum):
     FASTER = 4
     """On this night a step down was called."""
     DRIFT = 5
-    """The level moved over weeks and not in one step that could be dated."""
+    """The level moves slowly: over the last weeks, and in no step that could be dated."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +82,7 @@ class Judged:
     verdict: NDArray[np.int8]
     """A `Verdict`."""
     ratio: Floats
-    """New level / old level: of `SLOWER` and `FASTER` across the step, of `DRIFT` over `WINDOW`
+    """New level / old level: of `SLOWER` and `FASTER` across the step, of `DRIFT` over 32
     samples; NaN otherwise."""
     baseline: Floats
     """The level that the night was judged against, in the unit of the values; NaN without one."""
