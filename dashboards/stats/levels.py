@@ -20,6 +20,8 @@ _TAIL, _TAIL_Z = 0.9, 1.644854
 _PRIOR, _PRIOR_PAIRS = 0.2, 16
 """Correlation that is taken for granted, and how many pairs of samples it weighs as much as."""
 _MOST = 0.95
+TIE = 1e-9
+"""Logarithms that differ by less are of equal values: rounding is no noise."""
 
 
 class Levels:
@@ -87,6 +89,7 @@ class Levels:
         columns = np.arange(self._logs.shape[1])
         ended = (columns >= self.start[rows][:, None]) & (columns < starts[:, None])
         away = self._logs[rows] - before[:, None]
+        away[np.abs(away) < TIE] = 0
         self._residuals[rows] = np.where(ended, away, self._residuals[rows])
         self.start[rows] = starts
 

@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 
 from dashboards.stats.bends import for_a_step
 from dashboards.stats.history import Floats, Ints, Judged, Steps, Verdict
-from dashboards.stats.levels import LEVEL, MAD, WINDOW, Levels, correlation, mean_variance, middle
+from dashboards.stats.levels import (
+    LEVEL,
+    MAD,
+    TIE,
+    WINDOW,
+    Levels,
+    correlation,
+    mean_variance,
+    middle,
+)
 from dashboards.stats.ranks import critical
 from dashboards.stats.samples import Samples
 
@@ -155,8 +164,8 @@ class Scan:
         """The rank test: a tie speaks for neither side, so that the level holds with ties too."""
         pool = self._levels.pool(rows, np.full(len(rows), end))[:, :, None]
         recent = recent[:, None, :]
-        above = np.count_nonzero(recent > pool, axis=(1, 2))
-        below = np.count_nonzero((recent < pool) & np.isfinite(pool), axis=(1, 2))
+        above = np.count_nonzero(recent > pool + TIE, axis=(1, 2))
+        below = np.count_nonzero((recent < pool - TIE) & np.isfinite(pool), axis=(1, 2))
         least = critical(recent.shape[2], WINDOW, ALPHA)[self._levels.all(rows, end)]
         rare: NDArray[np.bool_] = np.where(shift > 0, above, below) >= least
         return rare
