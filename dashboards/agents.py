@@ -95,15 +95,15 @@ def _agent(facts: Facts, agent: int, name: str) -> doc.AgentView:
 def _drivers(known: Machines, agent: int) -> tuple[tuple[str, str], ...]:
     """From which night on which driver, firmware and kernel; the newest first."""
     column, rows = known.nights.table.texts["surroundings"], known.of(agent)
+    size = max(1, len(column.values))
     pairs, numbers = np.unique(
-        np.stack([known.nights.row_night[rows], column.codes[rows]]), axis=1, return_counts=True
+        known.nights.row_night[rows].astype(np.int64) * size + column.codes[rows],
+        return_counts=True,
     )
-    texts = {
-        code: _driven(unpack(column.values[code]).get("hardware"))
-        for code in set(pairs[1].tolist())
-    }
+    nights, codes = (each.tolist() for each in np.divmod(pairs, size))
+    texts = {code: _driven(unpack(column.values[code]).get("hardware")) for code in set(codes)}
     said: dict[int, Counter[str]] = {}
-    for night, code, number in zip(*pairs.tolist(), numbers.tolist(), strict=True):
+    for night, code, number in zip(nights, codes, numbers.tolist(), strict=True):
         # attempts that missed early know nothing of what drives the machine
         if texts[code]:
             said.setdefault(night, Counter())[texts[code]] += number

@@ -23,7 +23,7 @@ from dashboards.memory import Memory
 from dashboards.nights import nights_of, slug
 from dashboards.origin import Origin
 from dashboards.pipelines import pipeline_pages
-from dashboards.render import assets, render
+from dashboards.render import assets, charts, charts_version, render
 from dashboards.series import Histories, cell_lists, groups, night_columns, night_list
 from dashboards.site import Site, Written
 from dashboards.tonight import tonight
@@ -92,6 +92,7 @@ def build(
     progress("writing pages")
     for path, data in assets().items():
         site.add(f"assets/{path}", data)
+    site.add("assets/charts.js", charts_version().encode(), charts)
     _write_pages(facts, site)
     progress("writing data")
     _write_data(facts, site)

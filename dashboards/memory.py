@@ -92,5 +92,5 @@ class Memory:
 
     def _key(self, values: Floats) -> str:
         digest = hashlib.sha256(f"{self._version} {values.shape}".encode())
-        digest.update(np.ascontiguousarray(values))
+        digest.update(np.ascontiguousarray(values).data)
         return digest.hexdigest()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from importlib.metadata import version
 from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
@@ -101,17 +102,25 @@ def _environment() -> Environment:
 
 @cache
 def assets() -> Mapping[str, bytes]:
-    """The files under `assets/` that pages load, by name.
-
-    `charts.js` is Vega, Vega-Lite and vega-embed as vl-convert carries them, some 300 KB when
-    compressed: pages load it when a chart is about to be seen.
-    """
+    """The files under `assets/` that pages load, by name; `charts.js` is made apart."""
     folder = files("dashboards") / "assets"
-    found = {each.name: each.read_bytes() for each in folder.iterdir() if each.is_file()}
-    return dict(sorted({**found, "charts.js": _charts()}.items()))
+    return {
+        each.name: each.read_bytes()
+        for each in sorted(folder.iterdir(), key=lambda each: each.name)
+        if each.is_file()
+    }
 
 
-def _charts() -> bytes:
+def charts_version() -> str:
+    """Of the library that `charts` is made of."""
+    return version("vl-convert-python")
+
+
+@cache
+def charts() -> bytes:
+    """`assets/charts.js`: Vega, Vega-Lite and vega-embed as vl-convert carries them, some 300 KB
+    when compressed: pages load it when a chart is about to be seen.
+    """
     from vl_convert import javascript_bundle
 
     # of all that it has, pages use this; its own names of one letter would be everybody's

@@ -155,7 +155,7 @@ class Histories:
         self, month: str, found: Iterable[tuple[str, list[int]]]
     ) -> Iterator[tuple[str, list[int]]]:
         """The groups that have something in a month, with the cells that do."""
-        known = (self._facts.nights.row[:, self.months[month]] >= 0).any(axis=1).tolist()
+        known = np.logical_or.reduce(self._facts.nights.row[:, self.months[month]] >= 0, axis=1)
         for group, cells in found:
             if there := [cell for cell in cells if known[cell]]:
                 yield group, there

@@ -89,22 +89,19 @@ class Site:
         return orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n"
 
     def _write(self, path: str, data: bytes) -> None:
-        """Readers of a file that was there see the old one or the whole new one."""
         # text instead of pathlib: there are tens of thousands of files
         target = f"{self._root}/{path}"
-        folder, _, name = target.rpartition("/")
-        # a file that nobody can be reading is written where it belongs
-        beside = f"{folder}/.{name}.new" if path in self._there else target
+        folder = target.rpartition("/")[0]
         try:
             if folder not in self._folders:
                 Path(folder).mkdir(parents=True, exist_ok=True)
                 self._folders.add(folder)
-            with open(beside, "wb", buffering=0) as file:  # noqa: PTH123
+            if path in self._there or path == MANIFEST:
+                # to replace a file makes file systems write it out at once; a new one can wait
+                Path(target).unlink(missing_ok=True)
+            with open(target, "wb", buffering=0) as file:  # noqa: PTH123
                 file.write(data)
-            if beside != target:
-                os.replace(beside, target)  # noqa: PTH105
         except OSError as error:
-            Path(beside).unlink(missing_ok=True)
             raise unwritable(self.out / path, error) from error
 
 
