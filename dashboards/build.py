@@ -114,6 +114,8 @@ def _write_pages(facts: Facts, site: Site) -> None:
         path = href.removesuffix(".html")
         source = to_json(page)
         site.add(f"{path}.json", source)
+        if isinstance(page, doc.TrendsPage):
+            site.add(f"data/{path}.js", _script(path, source))
         chrome = _chrome(facts.options.title, href, page)
         site.add(href, source + to_json(chrome), _renderer(page, chrome))
 

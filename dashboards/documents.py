@@ -2,7 +2,11 @@
 
 Every page has the JSON of its record beside it (`index.html`, `index.json`). Texts come from
 results and are data: templates escape them, scripts set them as text. Addresses (`href`) are
-relative to the site's root. Nights are ISO 8601 dates in UTC: the day on which a run started.
+paths from the site's root; templates quote them. Nights are ISO 8601 dates in UTC: the day on
+which a run started.
+
+Pages from disk cannot fetch: each `data/<name>.json` has a twin `data/<name>.js` that hands the
+same document to the script that asked for it, `lighthouse.data("<name>", …);`.
 """
 
 from __future__ import annotations
@@ -225,6 +229,8 @@ class CellList:
     stack: tuple[int, ...]
     tiers: tuple[str, ...]
     tier: tuple[int, ...]
+    hrefs: Mapping[str, str]
+    """Pages of those cells whose names are not fit for addresses, by id."""
     schema: int = DOCUMENT_SCHEMA
 
 
@@ -642,7 +648,7 @@ class SpeedSeries:
 
 @dataclass(frozen=True, kw_only=True)
 class TrendsPage:
-    """`trends`."""
+    """`trends`; `data/trends.js` is its twin."""
 
     nights: tuple[str, ...]
     """Every day from the first night to the last: one that did not happen has zeros and None."""

@@ -56,8 +56,10 @@ def cell_lists(facts: Facts) -> CellLists:
 def _cell_list(nights: Nights, cells: NDArray[np.int64], rows: NDArray[np.int32]) -> doc.CellList:
     stacks, stack = _shared(nights, "stack", rows)
     tiers, tier = _shared(nights, "tier", rows)
+    found = [nights.cells[index] for index in cells]
     return doc.CellList(
-        cells=tuple(nights.cells[index].id for index in cells),
+        cells=tuple(cell.id for cell in found),
+        hrefs={cell.id: cell.href for cell in found if "~" in cell.href},
         stacks=stacks,
         stack=stack,
         tiers=tiers,

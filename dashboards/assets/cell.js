@@ -51,6 +51,8 @@
 
   // --- numbers: one record a night
 
+  const seconds = (milliseconds) => (milliseconds === null ? null : milliseconds / 1000);
+
   function nights() {
     const found = [];
     for (const month of months) {
@@ -65,7 +67,7 @@
         execute: plot.number(series.execute[i]),
         low: plot.number(series.low[i]),
         high: plot.number(series.high[i]),
-        stages: Object.entries(series.stages).map(([stage, column]) => [stage, plot.number(column[i])]),
+        stages: Object.entries(series.stages).map(([stage, column]) => [stage, seconds(column[i])]),
       }));
     }
     return found;
