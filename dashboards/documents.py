@@ -146,6 +146,8 @@ class Tally:
     """The status that a square of all of them has."""
     phase: str = ""
     """The first bad phase, when something is bad."""
+    worse: int = 0
+    """Cells that went red tonight, or are red in a new way."""
 
 
 @dataclass(frozen=True, kw_only=True)

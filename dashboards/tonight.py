@@ -139,6 +139,7 @@ def _tally(facts: Facts, pool: str, cells: list[int]) -> doc.Tally | None:
         counts=counts,
         worst=facts.worst(counts),
         phase=facts.first_bad(np.asarray(cells, dtype=np.int32)),
+        worse=sum(facts.kinds[cell] in ("regression", "new-failure") for cell in cells),
     )
 
 
