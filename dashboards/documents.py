@@ -216,7 +216,7 @@ class NightColumns:
     alike: tuple[int, ...]
     """For each of `messages`: the first one that is alike, apart from numbers and places."""
     phase: tuple[int, ...]
-    """Index into `phases`, for each cell whose letter is neither P nor `-`, in order."""
+    """Index into `phases`, for each cell whose letter is not P, in order."""
     message: tuple[int, ...]
     """Index into `messages`, likewise."""
     schema: int = DOCUMENT_SCHEMA

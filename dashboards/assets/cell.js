@@ -73,13 +73,21 @@
     return found;
   }
 
+  // documents have stages by name: their order is that of the attempt shown, or what is known of it
+  const shownStages = [...document.querySelectorAll("[data-stage]")].map((row) => row.dataset.stage);
+  const ORDER = ["build", "ingress", "lower", "codegen", "execute", "compare"];
+  const rank = (stage) => {
+    const place = shownStages.indexOf(stage);
+    return ORDER.indexOf(stage.split(":")[0]) * 100 + (place < 0 ? 99 : place);
+  };
+
   const TIP = { field: "night", type: "nominal", title: "night" };
   const finite = (value) => value !== null && Number.isFinite(value);
 
   function stages(all) {
     const values = all.flatMap((each) => each.stages
-      .filter(([, seconds]) => finite(seconds))
-      .map(([stage, seconds], rank) => ({ night: each.night, stage, seconds, rank, took: plot.duration(seconds) })));
+      .filter(([, took]) => finite(took))
+      .map(([stage, took]) => ({ night: each.night, stage, seconds: took, rank: rank(stage), took: plot.duration(took) })));
     if (!values.length) return null;
     return plot.figure({
       title: "Stages", caption: "Seconds by stage, one on the other; a gap is a night without data.", height: 220,
@@ -89,7 +97,7 @@
         encoding: {
           x: { ...plot.TIME, timeUnit: "utcyearmonthdate", bandPosition: 0 },
           y: { field: "seconds", type: "quantitative", title: "seconds", stack: true },
-          color: { field: "stage", type: "nominal", title: null, sort: [...new Set(values.map((v) => v.stage))] },
+          color: { field: "stage", type: "nominal", title: null, sort: [...new Set(values.map((each) => each.stage))].sort((a, b) => rank(a) - rank(b)) },
           order: { field: "rank", type: "quantitative" },
           tooltip: [TIP, { field: "stage", type: "nominal" }, { field: "took", type: "nominal" }],
         },
@@ -119,7 +127,7 @@
           {
             mark: { type: "point", filled: true, size: 28 },
             encoding: {
-              y: { field: "error", type: "quantitative", scale: { type: "log", domain: [least, most] }, title: "error ÷ tolerance", axis: { format: ".0e", tickCount: 5 } },
+              y: { field: "error", type: "quantitative", scale: { type: "log", domain: [least, most] }, title: "error ÷ tolerance", axis: { format: "~g", values: [1e-6, 1e-4, 0.01, 0.1, 1, 10, 100, 1e4, 1e6, 1e9] } },
               color: { field: "off", type: "nominal", title: null, scale: { domain: ["within", "beyond", "not finite"], range: [plot.colour("pass"), plot.colour("fail"), plot.colour("error")] } },
               shape: { field: "off", type: "nominal", title: null, scale: { domain: ["within", "beyond", "not finite"], range: ["circle", "square", "triangle-up"] } },
               tooltip: [TIP, { field: "said", type: "nominal", title: "error" }, { field: "status", type: "nominal" }],
@@ -130,20 +138,23 @@
     });
   }
 
-  const steps = [...document.querySelectorAll("[data-step]")].map((row) => ({ night: row.dataset.step, kind: row.dataset.kind }));
+  const steps = [...document.querySelectorAll("[data-step]")]
+    .map((row) => ({ night: row.dataset.step, measure: row.dataset.measure, kind: row.dataset.kind }))
+    .filter((step) => step.measure === "execute");
 
   function speed(all) {
     const values = all.filter((each) => finite(each.execute)).map((each) => ({ ...each, stages: null, took: plot.duration(each.execute) }));
     if (!values.length) return null;
+    const banded = values.some((each) => finite(each.low) && finite(each.high));
     return plot.figure({
       title: "Execution", caption: "Seconds a night in its noise band; no band: too few nights to say. Upright lines are steps.", height: 200,
       spec: () => ({
         data: { values },
         encoding: { x: plot.TIME },
         layer: [
-          { transform: [{ filter: "isValid(datum.low) && isValid(datum.high)" }], mark: { type: "area", color: plot.colour("c1"), opacity: 0.18 }, encoding: { y: { field: "low", type: "quantitative", title: "seconds", scale: { zero: false } }, y2: { field: "high" } } },
-          { data: { values: steps }, mark: { type: "rule", strokeWidth: 1.5 }, encoding: { x: plot.TIME, color: { field: "kind", type: "nominal", title: null, scale: { domain: ["slower", "faster"], range: [plot.colour("fail"), plot.colour("pass")] } }, strokeDash: { field: "kind", type: "nominal", title: null, scale: { domain: ["slower", "faster"], range: [[1, 0], [5, 3]] } }, tooltip: [TIP, { field: "kind", type: "nominal" }] } },
-          { mark: { type: "point", filled: true, size: 18, color: plot.colour("c1") }, encoding: { y: { field: "execute", type: "quantitative" }, tooltip: [TIP, { field: "took", type: "nominal" }, { field: "status", type: "nominal" }] } },
+          ...(banded ? [{ transform: [{ filter: "isValid(datum.low) && isValid(datum.high)" }], mark: { type: "area", color: plot.colour("c1"), opacity: 0.18 }, encoding: { y: { field: "low", type: "quantitative" }, y2: { field: "high" } } }] : []),
+          ...(steps.length ? [{ data: { values: steps }, mark: { type: "rule", strokeWidth: 1.5 }, encoding: { x: plot.TIME, color: { field: "kind", type: "nominal", title: null, scale: { domain: ["slower", "faster"], range: [plot.colour("fail"), plot.colour("pass")] } }, strokeDash: { field: "kind", type: "nominal", title: null, scale: { domain: ["slower", "faster"], range: [[1, 0], [5, 3]] } }, tooltip: [TIP, { field: "kind", type: "nominal" }] } }] : []),
+          { mark: { type: "point", filled: true, size: 18, color: plot.colour("c1") }, encoding: { y: { field: "execute", type: "quantitative", title: "seconds", scale: { zero: false } }, tooltip: [TIP, { field: "took", type: "nominal" }, { field: "status", type: "nominal" }] } },
         ],
       }),
     });
@@ -152,7 +163,7 @@
   // --- the same as a table, made when it is opened
 
   function table(all) {
-    const names = [...new Set(all.flatMap((each) => each.stages.map(([stage]) => stage)))];
+    const names = [...new Set(all.flatMap((each) => each.stages.map(([stage]) => stage)))].sort((a, b) => rank(a) - rank(b));
     const details = el("details", { class: "numbers" }, el("summary", { text: "The numbers" }));
     details.addEventListener("toggle", () => {
       if (details.children.length > 1) return;

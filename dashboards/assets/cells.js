@@ -13,7 +13,7 @@ lighthouse.cells = (() => {
     const messages = new Array(letters.length).fill("");
     let next = 0;
     letters.forEach((letter, index) => {
-      if (letter === "P" || letter === "-") return;
+      if (letter === "P") return;
       phases[index] = columns.phases[columns.phase[next]] ?? "";
       messages[index] = columns.messages[columns.message[next]] ?? "";
       next += 1;
