@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections import Counter
-from typing import Any
+from typing import Any, get_args
 
 from dashboards import documents as doc
 from dashboards.nights import Cell
@@ -397,8 +397,7 @@ def _agent(name: str, level: str, sick: str, queue: float | None) -> doc.AgentVi
 
 def expectations() -> doc.ExpectationsPage:
     """One in every state."""
-    states: tuple[doc.ExpectationState, ...]
-    states = ("green", "expired", "partly", "unmatched", "no data", "met")
+    states: tuple[doc.ExpectationState, ...] = get_args(doc.ExpectationState)
     return doc.ExpectationsPage(
         night=AFTER,
         expectations=tuple(
@@ -529,7 +528,6 @@ def history(group: str, month: str) -> doc.History:
     series = doc.Series(
         statuses="PPPFPPMPPEPPSPPxPPX-",
         attempts=tuple(2 if n == 6 else 1 for n in range(20)),
-        fingerprints=(0,) * 20,
         error=tuple((0.4, 0.0, 3.5, 1e9, None)[n % 5] for n in range(20)),
         lowering=steady,
         execute=steady,
@@ -538,6 +536,4 @@ def history(group: str, month: str) -> doc.History:
         high=tuple(None if value is None else 0.014 for value in few),
     )
     keys = [cell.key for cell in cells() if cell.group == group]
-    return doc.History(
-        month=month, nights=nights, fingerprints=("3f9c",), series=dict.fromkeys(keys, series)
-    )
+    return doc.History(month=month, nights=nights, series=dict.fromkeys(keys, series))
