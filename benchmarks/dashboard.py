@@ -79,7 +79,7 @@ def main(words: Sequence[str] | None = None) -> None:
         site=_site(year, work, look=not options.no_browser),
         asv=_asv(year, work) if options.asv else None,
     )
-    text = json.dumps(dataclasses.asdict(report), indent=1) if options.json else _table(report)
+    text = json.dumps(dataclasses.asdict(report), indent=1) if options.json else table(report)
     sys.stdout.write(f"{text}\n")
 
 
@@ -148,7 +148,7 @@ def _fresh(folder: Path) -> Path:
     return folder
 
 
-def _table(report: Report) -> str:
+def table(report: Report) -> str:
     """Lines for people: what, how much, and what it may be at most."""
     site, rows = report.site, []
     rows += _cost("full build", site.full, "30 s, 2,048 MiB")
