@@ -39,7 +39,7 @@ def _same_steps(one: Steps, other: Steps) -> None:
         np.testing.assert_array_equal(getattr(one, each.name), getattr(other, each.name))
 
 
-@examples(40)
+@examples(25)
 @given(_histories(), st.data())
 def test_later_nights_change_nothing(values: Floats, data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, values.shape[1]))
@@ -49,7 +49,7 @@ def test_later_nights_change_nothing(values: Floats, data: st.DataObject) -> Non
     _same_steps(early.steps, late.steps.take(late.steps.called < cut))
 
 
-@examples(40)
+@examples(25)
 @given(_histories(), st.data())
 def test_night_by_night_is_the_same_as_all_at_once(values: Floats, data: st.DataObject) -> None:
     nights = values.shape[1]
@@ -67,7 +67,7 @@ def test_night_by_night_is_the_same_as_all_at_once(values: Floats, data: st.Data
     _same_steps(steps, whole.steps)
 
 
-@examples(40)
+@examples(25)
 @given(_histories(), st.integers(-40, 40))
 def test_the_unit_does_not_matter(values: Floats, power: int) -> None:
     one, other = judge(values), judge(values * 10.0**power)
@@ -79,7 +79,7 @@ def test_the_unit_does_not_matter(values: Floats, power: int) -> None:
     np.testing.assert_array_equal(one.steps.night, other.steps.night)
 
 
-@examples(40)
+@examples(25)
 @given(_histories(), st.data())
 def test_nights_without_samples_are_neutral(values: Floats, data: st.DataObject) -> None:
     nights = values.shape[1]
@@ -98,7 +98,7 @@ def _inserted(places: list[int]) -> list[int]:
     return [place + at for at, place in enumerate(sorted(places))]
 
 
-@examples(20)
+@examples(12)
 @given(_histories())
 def test_series_know_nothing_of_each_other(values: Floats) -> None:
     whole = judge(values)
