@@ -42,6 +42,7 @@ from orchestrator.fleet.claims import Given
 from orchestrator.fleet.models import AgentFile
 from orchestrator.fleet.refusal import Kind, Refusal, Refused
 from orchestrator.fleet.signed import RefusedSigner
+from orchestrator.order import ExecSummary
 from orchestrator.results.files import unwritable
 from orchestrator.results.schema import Result, RunInfo
 
@@ -180,7 +181,7 @@ class _Reading:
             elif file.name == INFO:
                 strict.read(RunInfo, data, INFO)
             else:
-                strict.parse(data, file.name)
+                strict.read(ExecSummary, data, file.name)
         more = next_member(inflater)
         if more is not None:
             claims.check_name(more.name)

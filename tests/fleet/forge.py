@@ -23,6 +23,7 @@ from orchestrator.fleet.keys import OwnKey
 from orchestrator.fleet.models import AgentFile
 from orchestrator.fleet.refusal import Refusal
 from orchestrator.job import Job
+from orchestrator.order import ExecSummary
 from tests.backends.samples import cell
 from tests.results.test_store import result
 
@@ -39,6 +40,21 @@ EXPECTED = Expectation(
     reason="f16 is not there yet",
     issue="tracked elsewhere",
     expires=dt.date(2027, 1, 31),
+)
+SUMMARY = ExecSummary(
+    job="run.pytorch.intel-cpu",
+    order_sha256="0" * 64,
+    run="run",
+    started="2026-11-20T22:00:00Z",
+    ended="2026-11-20T22:58:00Z",
+    seconds=3480.0,
+    engine="docker",
+    engine_note="Docker 27",
+    environments=(),
+    results=2,
+    exit=0,
+    host="lab-1",
+    version="0.1.0",
 )
 
 
@@ -130,7 +146,7 @@ class Forge:
         self.limits = Limits()
         self.files: dict[str, bytes] = {
             f"artifacts/{MLP}/ir/01-ingress.mlir": b"module {}\n",
-            "exec.json": b'{"job": "run.pytorch.intel-cpu", "results": 2}',
+            "exec.json": records.dumps(SUMMARY).encode(),
             "log.txt": "cells: 2 \u2713\n".encode(),
             f"results/{MLP}.1.json": document(MLP),
             f"results/{SUM}.1.json": document(SUM),

@@ -101,6 +101,7 @@ variants(
     ("number instead of text", result(message=1)),
     ("true instead of a number", result(attempt=True)),
     ("null instead of text", result(message=None)),
+    ("summary of another version", raw(b'{"job": "x"}', "exec.json")),
     ("unknown status", result(status="green")),
 )
 variants(
