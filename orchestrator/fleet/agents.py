@@ -18,7 +18,7 @@ from orchestrator.fleet import public
 from orchestrator.fleet.models import AgentFile, Keys, OrchestratorFile
 
 FOLDER = "agents"
-ORCHESTRATOR = f"{FOLDER}/_orchestrator.yaml"
+ORCHESTRATOR_FILE = f"{FOLDER}/_orchestrator.yaml"
 
 KeyState = Literal["valid", "early", "expired", "revoked", "unknown"]
 
@@ -44,8 +44,8 @@ def load_fleet(root: Path) -> Fleet:
     matrix = read_definition(root, MATRIX, Matrix, [])
     files = read_folder(root, FOLDER, AgentFile, problems)
     orchestrator = None
-    if (root / ORCHESTRATOR).is_file():
-        orchestrator = read_definition(root, ORCHESTRATOR, OrchestratorFile, problems)
+    if (root / ORCHESTRATOR_FILE).is_file():
+        orchestrator = read_definition(root, ORCHESTRATOR_FILE, OrchestratorFile, problems)
     for definition in files.values():
         problems += _check(definition, matrix)
     problems += _shared_keys([*([orchestrator] if orchestrator else []), *files.values()])

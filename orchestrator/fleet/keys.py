@@ -87,6 +87,11 @@ def own(state: Path, owner: str) -> tuple[OwnKey, ...]:
     return tuple(_read(path) for path in _files(_folder(state, owner)))
 
 
+def fingerprints(state: Path, owner: str) -> tuple[str, ...]:
+    """Of the keys that an owner has on this machine, which are not read."""
+    return tuple(path.name.removesuffix(_SUFFIX) for path in _files(_folder(state, owner)))
+
+
 def owners(state: Path) -> tuple[str, ...]:
     """Who has keys on this machine."""
     folder = state / FOLDER

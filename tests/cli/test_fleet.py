@@ -1,0 +1,325 @@
+"""Registering a machine, its keys, and the list of all."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from orchestrator.fleet import keys, public
+from orchestrator.fleet.agents import load_fleet
+from orchestrator.host import Gpu
+from tests.cli.conftest import NOTE, Lab
+from tests.fleet.samples import AGENT, FILE, KEY_A, ORCHESTRATOR
+
+REGISTER = (
+    *("register", "--pool", "intel-cpu", "--backend", "buildbot", "--owner", "The team: #1"),
+    *("--contact", "ci@example.org", "--name", "lab-1"),
+)
+
+
+class Usage(NamedTuple):
+    """What `shutil.disk_usage` gives."""
+
+    total: int
+    used: int
+    free: int
+
+
+@pytest.fixture(autouse=True)
+def _disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(0, 0, 80 << 30))
+
+
+def state(lab: Lab) -> Path:
+    return lab.tree.root / ".lh"
+
+
+class TestRegister:
+    """A machine offers itself."""
+
+    def test_without_a_pool_it_only_looks(self, lab: Lab) -> None:
+        done = lab("register")
+        assert done.exit_code == 0
+        assert done.stdout.splitlines() == [
+            "cpu      Intel Xeon, x86_64, 2 cores",
+            "memory   16.0 GiB",
+            "disk     80.0 GiB free",
+            f"engine   {NOTE}",
+            "",
+            "pool        can serve it",
+            "intel-cpu   yes: torch_cpu",
+            "amd-cpu     no: pool amd-cpu is AMD x86_64; this machine is Intel x86_64 (Intel Xeon)",
+            "arm-cpu     no: no pipeline runs on it",
+            "",
+            "nothing is written. To offer it: lh-ci register --pool NAME …",
+        ]
+        assert not (lab.tree.root / "agents").exists()
+        assert not (state(lab) / "keys").exists()
+
+    def test_a_machine_is_offered(self, lab: Lab) -> None:
+        done = lab(*REGISTER)
+        assert done.exit_code == 0, done.stderr
+        agent = load_fleet(lab.tree.root).agents["intel-lab-1"]
+        (key,) = keys.own(state(lab), "intel-lab-1")
+        assert [each.key for each in agent.keys] == [key.public]
+        assert (agent.owner, agent.contact) == ("The team: #1", "ci@example.org")
+        assert (agent.level, agent.terms.forks) == ("probation", "never")
+        assert agent.terms.disk == 40 << 30
+        assert "written   agents/intel-lab-1.yaml" in done.stdout
+        assert key.fingerprint in done.stdout
+        assert "PRIVATE" not in done.stdout
+        private = key.path.read_text().splitlines()[1]
+        assert private not in (lab.tree.root / FILE).read_text()
+        assert lab("check").exit_code == 0
+
+    def test_again_changes_nothing(self, lab: Lab) -> None:
+        lab(*REGISTER)
+        lab.tree.edit(FILE, "jobs: 1 #", "jobs: 3 #")
+        before = (lab.tree.root / FILE).read_text()
+        done = lab(*REGISTER)
+        assert done.exit_code == 0
+        assert "as it was   agents/intel-lab-1.yaml" in done.stdout
+        assert (lab.tree.root / FILE).read_text() == before
+        assert len(keys.own(state(lab), "intel-lab-1")) == 1
+
+    def test_a_file_that_was_lost_is_written_with_the_same_key(self, lab: Lab) -> None:
+        lab(*REGISTER)
+        before = (lab.tree.root / FILE).read_text()
+        (lab.tree.root / FILE).unlink()
+        lab(*REGISTER)
+        assert (lab.tree.root / FILE).read_text() == before
+
+    def test_for_machines(self, lab: Lab) -> None:
+        document = lab.json(*REGISTER)
+        (key,) = keys.own(state(lab), "intel-lab-1")
+        assert document["agent"] == "intel-lab-1"
+        assert document["file"] == FILE
+        assert document["keys"] == [key.public]
+        assert document["host"]["cpu_model"] == "Intel Xeon"
+        assert [pool["pool"] for pool in document["pools"] if not pool["reason"]] == ["intel-cpu"]
+
+    def test_all_that_is_wrong_at_once(self, lab: Lab) -> None:
+        done = lab("register", "--pool", "amd-cpu", "--pool", "inter-cpu", "--owner", "\u202ex")
+        assert done.exit_code == 2
+        assert done.stderr.splitlines() == [
+            (
+                "lh-ci: this machine cannot serve pool amd-cpu: pool amd-cpu is AMD x86_64; this "
+                "machine is Intel x86_64 (Intel Xeon)"
+            ),
+            "no pool `inter-cpu`. Did you mean `intel-cpu`? Pools: amd-cpu, arm-cpu, intel-cpu",
+            "to register, also give --backend, --contact",
+            "--owner has characters that cannot be shown",
+        ]
+        assert not (lab.tree.root / "agents").exists()
+
+    @pytest.mark.parametrize(
+        ("option", "value"), [("--name", "../x"), ("--name", "Lab"), ("--vendor", "a-b")]
+    )
+    def test_names_that_cannot_be(self, lab: Lab, option: str, value: str) -> None:
+        done = lab(*REGISTER, option, value)
+        assert done.exit_code == 2
+        assert f"{option} {value}: use lower-case letters" in done.stderr
+        assert not (state(lab) / "keys").exists()
+
+    def test_without_an_engine(self, lab: Lab) -> None:
+        lab.no_engine.add("auto")
+        done = lab(*REGISTER)
+        assert done.exit_code == 4
+        assert "engine auto does not answer" in done.stderr
+        assert not (lab.tree.root / "agents").exists()
+
+    def test_without_containers_only_if_asked_to(self, lab: Lab) -> None:
+        lab.engine.name = "venv"
+        done = lab(*REGISTER)
+        assert done.exit_code == 4
+        assert "need a container engine" in done.stderr
+        assert lab(*REGISTER, "--uncontained").exit_code == 0
+
+    def test_a_disk_that_is_too_small(self, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(0, 0, 19 << 30))
+        done = lab(*REGISTER)
+        assert done.exit_code == 4
+        assert "19.0 GiB of disk are free, and images and jobs need 20.0 GiB" in done.stderr
+
+    def test_too_little_memory(self, lab: Lab) -> None:
+        lab.host = dataclasses.replace(lab.host, memory_bytes=2 << 30)
+        done = lab(*REGISTER)
+        assert done.exit_code == 2
+        assert "a cell may take 4.0 GiB of memory; this machine has 2.0 GiB" in done.stderr
+
+    def test_the_name_of_another_machine(self, lab: Lab) -> None:
+        lab.tree.write(FILE, AGENT)
+        done = lab(*REGISTER)
+        assert done.exit_code == 2
+        assert "is registered with a key that is not on this machine" in done.stderr
+        assert (lab.tree.root / FILE).read_text() == AGENT
+        assert not (state(lab) / "keys").exists()
+
+    def test_other_pools_are_the_owners_to_edit(self, lab: Lab) -> None:
+        lab(*REGISTER)
+        lab.tree.edit(
+            "matrix.yaml", "pools: [intel-cpu, amd-cpu]", "pools: [intel-cpu, amd-cpu, x-cpu]"
+        )
+        lab.tree.edit("matrix.yaml", "  arm-cpu:", "  x-cpu: {tier: core, about: x}\n  arm-cpu:")
+        done = lab(*REGISTER, "--pool", "x-cpu")
+        assert done.exit_code == 2
+        assert "Edit agents/intel-lab-1.yaml to change that" in done.stderr
+
+    def test_its_name_and_vendor_are_found(self, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("platform.node", lambda: "Epyc_07.lab.example.org")
+        words = [w for w in REGISTER if w not in ("--name", "lab-1")]
+        assert lab.json(*words)["agent"] == "intel-epyc-07"
+
+    def test_gpus_and_what_is_wrong_with_them(self, lab: Lab) -> None:
+        gpu = Gpu(vendor="amd", name="AMD GPU", chip="gfx942", problem="/dev/kfd is missing")
+        lab.host = dataclasses.replace(lab.host, gpus=(gpu,))
+        assert "gpu      AMD GPU gfx942 /dev/kfd is missing" in lab("register").stdout
+
+
+class TestUnregister:
+    """It takes its offer back."""
+
+    def test_the_file_goes_and_the_key_stays(self, lab: Lab) -> None:
+        lab(*REGISTER)
+        done = lab("unregister", "intel-lab-1")
+        assert done.exit_code == 0
+        assert "removed agents/intel-lab-1.yaml: send that as a pull request" in done.stdout
+        assert load_fleet(lab.tree.root).agents == {}
+        assert len(keys.own(state(lab), "intel-lab-1")) == 1
+
+    def test_with_its_keys(self, lab: Lab) -> None:
+        lab(*REGISTER)
+        assert lab("unregister", "intel-lab-1", "--keys").exit_code == 0
+        assert keys.owners(state(lab)) == ()
+
+    def test_a_name_that_is_none(self, lab: Lab) -> None:
+        lab(*REGISTER)
+        done = lab("unregister", "intel-lab1")
+        assert done.exit_code == 2
+        assert "no agent `intel-lab1`. Did you mean `intel-lab-1`?" in done.stderr
+
+
+class TestKeys:
+    """Keys of this machine."""
+
+    def test_none(self, lab: Lab) -> None:
+        assert "no keys here" in lab("keys", "show").stdout
+
+    def test_rotation_from_end_to_end(self, lab: Lab) -> None:
+        lab(*REGISTER)
+        (old,) = keys.fingerprints(state(lab), "intel-lab-1")
+        done = lab("keys", "rotate", "intel-lab-1")
+        assert done.exit_code == 0
+        entry = "\n".join(line for line in done.stdout.splitlines() if line.startswith("  "))
+        states = {row["fingerprint"]: row["state"] for row in lab.json("keys", "show")}
+        assert sorted(states.values()) == ["unknown", "valid"]
+        lab.tree.edit(FILE, "keys:\n", f"keys:\n{entry}\n")
+        states = {row["fingerprint"]: row["state"] for row in lab.json("keys", "show")}
+        assert list(states.values()) == ["valid", "valid"]
+        assert f"lh-ci keys retire intel-lab-1 {old}" in done.stdout
+        assert lab("keys", "retire", "intel-lab-1", old[:8]).exit_code == 0
+        assert old not in keys.fingerprints(state(lab), "intel-lab-1")
+        assert lab(*REGISTER).exit_code == 0  # it is still the same machine
+
+    def test_the_orchestrators(self, lab: Lab) -> None:
+        done = lab("keys", "rotate", "orchestrator")
+        text = done.stdout.partition("\n\n")[2].partition("\n\n")[0]
+        lab.tree.write("agents/_orchestrator.yaml", text.replace("https://…", "https://a.example"))
+        fleet = load_fleet(lab.tree.root)
+        assert fleet.orchestrator is not None
+        (key,) = keys.own(state(lab), "orchestrator")
+        assert fleet.orchestrator.keys[0].key == key.public
+        assert lab.json("keys", "show", "orchestrator")[0]["state"] == "valid"
+
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            (("rotate", "intel-lab2"), "no agent `intel-lab2`"),
+            (("retire", "../x", "0"), "no owner of keys here `../x`"),
+            (("show", "intel-lab-2"), "no owner of keys here `intel-lab-2`. Did you mean `intel-"),
+            (("retire", "intel-lab-1", "zz"), "intel-lab-1 has no key `zz` here"),
+        ],
+    )
+    def test_what_is_not_there(self, lab: Lab, words: tuple[str, ...], said: str) -> None:
+        lab(*REGISTER)
+        done = lab("keys", *words)
+        assert done.exit_code == 2
+        assert said in done.stderr
+
+    def test_a_beginning_that_several_keys_have(self, lab: Lab) -> None:
+        lab(*REGISTER)
+        lab("keys", "rotate", "intel-lab-1")
+        done = lab("keys", "retire", "intel-lab-1", "")
+        assert done.exit_code == 2
+        assert "several keys of intel-lab-1 begin with" in done.stderr
+        assert len(keys.fingerprints(state(lab), "intel-lab-1")) == 2
+
+
+class TestAgents:
+    """All of them."""
+
+    @pytest.fixture(autouse=True)
+    def _registered(self, lab: Lab) -> None:
+        lab.tree.write(FILE, AGENT)
+        lab.tree.write("agents/_orchestrator.yaml", ORCHESTRATOR)
+
+    def test_a_table(self, lab: Lab) -> None:
+        done = lab("agents")
+        assert done.exit_code == 0
+        title, row, count = done.stdout.splitlines()
+        assert title.split() == ["agent", "owner", "pools", "backend", "level", "key", "terms"]
+        assert row.split("   ") == [
+            "intel-lab-1",
+            "The compiler team",
+            "intel-cpu",
+            "buildbot",
+            "probation",
+            public.fingerprint(KEY_A)[:12],
+            (
+                "torch_*, main release/*, 22:00-06:00, 2 jobs, priority 5, 20.0 GiB, "
+                "1 h 00 min, approved forks"
+            ),
+        ]
+        assert count == "1 agent"
+
+    def test_for_machines(self, lab: Lab) -> None:
+        (document,) = lab.json("agents")
+        assert document["id"] == "intel-lab-1"
+        assert document["keys"] == [public.fingerprint(KEY_A)]
+        assert document["terms"]["hours"] == ["22:00-06:00"]
+        assert "advice" not in document
+
+    def test_what_blocks_promotion(self, lab: Lab, tmp_path: Path) -> None:
+        counts: dict[str, Any] = {"intel-lab-1": {"days": 3, "jobs": 60, "health_jobs": 10}}
+        path = tmp_path / "counts.json"
+        path.write_text(json.dumps(counts))
+        done = lab("agents", "--history", str(path))
+        assert done.stdout.splitlines()[-2:] == ["intel-lab-1: 3 days of 14 in 30 days", "1 agent"]
+        counts["intel-lab-1"]["days"] = 14
+        path.write_text(json.dumps(counts))
+        assert "intel-lab-1 should be trusted" in lab("agents", "--history", str(path)).stdout
+        (document,) = lab.json("agents", "--history", str(path))
+        assert document["advice"] == {"level": "trusted", "reasons": []}
+
+    @pytest.mark.parametrize("text", ["[]", "{", '{"intel-lab-1": {"dayz": 1}}'])
+    def test_a_history_that_is_none(self, lab: Lab, tmp_path: Path, text: str) -> None:
+        path = tmp_path / "counts.json"
+        path.write_text(text)
+        done = lab("agents", "--history", str(path))
+        assert done.exit_code == 2
+        assert str(path) in done.stderr
+
+    def test_none(self, lab: Lab) -> None:
+        (lab.tree.root / FILE).unlink()
+        assert lab("agents").stdout == "0 agents\n"
+
+    def test_a_broken_file_is_told(self, lab: Lab) -> None:
+        lab.tree.edit(FILE, "level: probation", "level: trustde")
+        done = lab("agents")
+        assert done.exit_code == 3
+        assert "Did you mean `trusted`?" in done.stderr
