@@ -66,6 +66,10 @@ _WITH_REGRESSION = ("pins:12", "recipe:7", "workload:9", "workload:10")
 _EXPECTED = "workload:10"
 """The regression that somebody declares an expected failure."""
 
+_BEARABLE = 10
+"""Cells whose regression somebody may leave as it is, or declare expected."""
+_MOST_AT_ONCE = 150
+
 
 class Planner:
     """Draws what happens; asked for a night, it has drawn all nights before."""
@@ -147,9 +151,7 @@ class Planner:
         yield cause
         among = self._where(lambda n: stack in ("", self._world.stack(n)))
         if (first and f"pins:{night}" in _WITH_REGRESSION) or rng.random() < 0.5:
-            share = rng.uniform(0.03, 0.08)
-            count = max(2, int(share * among.sum()))
-            for found in self._regression(night, rng, cause, among, count):
+            for found in self._regression(night, rng, cause, among, _several(rng, among)):
                 yield found
                 if found.event.kind == "fix":
                     self._due.setdefault(found.start, []).append((stack, package))
@@ -175,7 +177,7 @@ class Planner:
         uses = [any(name == recipe for _, name in r.recipes) for r in self._world.routes]
         among = np.array(uses)[self._world.route]
         if first or rng.random() < 0.5:
-            count = 1 + int(rng.random() < 0.7) * max(1, int(rng.uniform(0, 0.04) * among.sum()))
+            count = _several(rng, among) if rng.random() < 0.7 else 1
             for found in self._regression(night, rng, cause, among, count):
                 yield found
                 if found.event.kind == "fix":
@@ -205,8 +207,9 @@ class Planner:
         *,
         expected: bool = False,
     ) -> Iterator[Happening]:
-        expected = expected or rng.random() < 0.1
-        end = self._lasting(night, rng, 2, 5.0, forever=1.0 if expected else 0.1)
+        expected = expected or (count <= _BEARABLE and rng.random() < 0.1)
+        forever = 1.0 if expected else 0.1 * (count <= _BEARABLE)
+        end = self._lasting(night, rng, 2, 5.0, forever=forever)
         cells = self._take(rng, among, count, night, end)
         if not cells:
             return
@@ -365,6 +368,12 @@ class Planner:
     def _executing(self) -> Flags:
         executes = np.array([route.executes for route in self._world.routes])
         return np.asarray(executes[self._world.route])
+
+
+def _several(rng: np.random.Generator, among: Flags) -> int:
+    """How many cells one cause hits: from two to one in twenty, few more often than many."""
+    most = max(3.0, min(_MOST_AT_ONCE, 0.05 * among.sum()))
+    return max(2, int(np.exp(rng.uniform(np.log(2), np.log(most)))))
 
 
 def _edited(kind: Kind, night: int, name: str) -> Happening:
