@@ -99,7 +99,7 @@ def build(
     for path, data in (*feeds(facts, url), *badges(facts)):
         site.add(path, data)
     for record in _PUBLISHED:
-        site.add(f"data/schema/{record.__name__}.json", _schema(record))
+        site.add(f"data/schema/{record.__name__}.json", b"", partial(_schema, record))
     return Built(
         night=facts.night,
         nights=len(nights.nights),

@@ -149,7 +149,7 @@ def _tally(facts: Facts, pool: str, cells: list[int]) -> doc.Tally | None:
 def _news(facts: Facts) -> Iterator[doc.News]:
     """Cells with the same news together; the weightiest first, core before peripheral."""
     groups: dict[tuple[doc.NewsKind, str, str, str], list[int]] = {}
-    for kind, cell in _items(facts):
+    for kind, cell in items(facts):
         where = facts.nights.cells[cell]
         phase, message = ("", "")
         if kind in ("regression", "new-failure", "still-failing"):
@@ -172,7 +172,8 @@ def _news(facts: Facts) -> Iterator[doc.News]:
         )
 
 
-def _items(facts: Facts) -> Iterator[tuple[doc.NewsKind, int]]:
+def items(facts: Facts) -> Iterator[tuple[doc.NewsKind, int]]:
+    """What is new, cell by cell: the kind, and the cell's index."""
     last = facts.last
     for index, kind in enumerate(facts.kinds):
         if kind in ("regression", "new-failure", "still-failing"):
