@@ -195,10 +195,10 @@ def flakes(year: Year, cell: str, event: Event) -> bool:
     rows = np.flatnonzero(year.nights.row_cell == index)
     outcomes: dict[str, set[str]] = {}
     for row in rows:
-        status = table.texts["status"].at(row)
+        status = table.texts["status"].at(int(row))
         if status in ("pass", "xpass", "fail", "error", "xfail"):
             kind = "pass" if status in ("pass", "xpass") else "fail"
-            outcomes.setdefault(table.texts["fingerprint"].at(row), set()).add(kind)
+            outcomes.setdefault(table.texts["fingerprint"].at(int(row)), set()).add(kind)
     return any(len(each) > 1 for each in outcomes.values())
 
 
