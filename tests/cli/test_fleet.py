@@ -251,6 +251,11 @@ class TestKeys:
         assert done.exit_code == 2
         assert said in done.stderr
 
+    def test_cleaning_up_leaves_them(self, lab: Lab) -> None:
+        lab(*REGISTER)
+        lab("clean", "--runs", "--venvs", "--all")
+        assert len(keys.own(state(lab), "intel-lab-1")) == 1
+
     def test_a_beginning_that_several_keys_have(self, lab: Lab) -> None:
         lab(*REGISTER)
         lab("keys", "rotate", "intel-lab-1")
