@@ -168,8 +168,11 @@ def _check(ordered: Ordered, root: Path, host: Host) -> None:
             f"the checkout in {root} defines stack {order.stack} in another way than the one that "
             "this job was planned in: bring it to the same commit"
         )
+    damaged = [*jobdir.changed(ordered.folder, ordered.job.cells)]
     if jobdir.harness_sha256(ordered.folder / jobdir.HARNESS) != order.harness_sha256:
-        raise InfrastructureError(f"{ordered.folder}: the harness is not the one that was ordered")
+        damaged.append("the harness")
+    if damaged:
+        raise InfrastructureError(f"{ordered.folder}: {damaged[0]} is not what was ordered")
 
 
 def _jobs(run: Run, ordered: Ordered, host: Host) -> tuple[Job, ...]:

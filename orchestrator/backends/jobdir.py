@@ -69,6 +69,21 @@ def files_of(folder: Path, cells: Iterable[Cell]) -> dict[str, str]:
     return {name: str(folder / name) for name, _ in _needed(cells)}
 
 
+def changed(folder: Path, cells: Iterable[Cell]) -> tuple[str, ...]:
+    """The files that cells name and that a folder has not, or has otherwise."""
+    return tuple(
+        name for name, sha256 in sorted(_needed(cells)) if _digest(folder / name) != sha256
+    )
+
+
+def _digest(path: Path) -> str:
+    """Empty: it cannot be read."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return ""
+
+
 @cache
 def harness_sha256(package: Path = PACKAGE) -> str:
     """Digest of the harness that jobs are run with."""

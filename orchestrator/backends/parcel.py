@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from orchestrator.errors import InfrastructureError
 from orchestrator.job import is_plain_path
@@ -112,17 +112,41 @@ def _add(tar: tarfile.TarFile, name: str, path: Path) -> None:
 
 def _unpack(archive: Path, folder: Path, bounds: Bounds) -> None:
     files, left = 0, bounds.total_bytes
-    with tarfile.open(archive, mode="r|gz") as tar:
-        for member in tar:
-            name = member.name.removeprefix("./").rstrip("/")
-            if member.isdir():
-                continue
-            files += 1
-            left -= member.size
-            _check(member, name, bounds, files, left)
-            source = tar.extractfile(member)
-            assert source is not None
-            _write(source, folder / name)
+    with gzip.open(archive, "rb") as zipped:
+        with tarfile.open(fileobj=cast(IO[bytes], _Measured(zipped)), mode="r:") as tar:
+            for member in tar:
+                if member.isdir():
+                    continue
+                name = member.name.removeprefix("./")
+                files += 1
+                left -= member.size
+                _check(member, name, bounds, files, left)
+                source = tar.extractfile(member)
+                assert source is not None
+                _write(source, folder, name)
+        # the checksum stands at the very end
+        for _ in range(bounds.total_bytes // _BLOCK + 2):
+            if not zipped.read(_BLOCK):
+                return
+    raise ParcelError("parcel refused: it does not end")
+
+
+class _Measured(io.RawIOBase):
+    """A file that is read in small pieces: no header can make us hold a large one."""
+
+    def __init__(self, file: gzip.GzipFile) -> None:
+        self._file = file
+
+    def read(self, size: int = -1, /) -> bytes:
+        if not 0 <= size <= _BLOCK:
+            raise ParcelError("parcel refused: a header is too large")
+        return self._file.read(size)
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
 
 
 def _check(member: tarfile.TarInfo, name: str, bounds: Bounds, files: int, left: int) -> None:
@@ -139,9 +163,14 @@ def _check(member: tarfile.TarInfo, name: str, bounds: Bounds, files: int, left:
         )
 
 
-def _write(source: IO[bytes], path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("xb") as file:
+def _write(source: IO[bytes], folder: Path, name: str) -> None:
+    path = folder / name
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("xb")
+    except (FileExistsError, NotADirectoryError):
+        raise ParcelError(f"parcel refused: {name!r:.80} is there twice") from None
+    with file:
         shutil.copyfileobj(source, file, _BLOCK)
 
 
