@@ -138,6 +138,10 @@ class Api:
         """Removes something from the depot."""
         self._patiently(lambda: self._send("DELETE", url, auth=self._login))
 
+    def close(self) -> None:
+        """Closes its connections."""
+        self._session.close()
+
     # --- how --------------------------------------------------------------------------------
 
     def _control(self, path: str, method: str, params: Mapping[str, Any]) -> Any:
