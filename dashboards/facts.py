@@ -104,6 +104,8 @@ class Facts:
     @cached_property
     def expected(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Shape (cells,): tonight has a row of it, or what is declared still has its place."""
+        if self.last < 0:
+            return np.zeros(len(self.nights.cells), dtype=np.bool_)
         here = self.nights.row[:, self.last] >= 0
         return np.asarray(
             [
