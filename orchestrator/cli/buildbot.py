@@ -42,8 +42,8 @@ def command() -> None:
     "workers",
     multiple=True,
     metavar="NAME=POOL,…",
-    help="A machine and the pools that it serves, with ;jobs=N, ;priority=N, ;chips=CHIP,… "
-    "Any number of times. None: as they were before.",
+    help="One more machine, or other terms for a registered one: the pools that it serves, with "
+    ";jobs=N, ;priority=N, ;chips=CHIP,… Any number of times. None: as they were before.",
 )
 @click.option("--http", default="127.0.0.1:8010", show_default=True, help="Buildbot's web server.")
 @click.option("--depot", default="127.0.0.1:8011", show_default=True, help="Where parcels go.")
@@ -54,6 +54,7 @@ def command() -> None:
 def master(app: App, /, folder: Path, workers: tuple[str, ...], **given: Any) -> int:
     """Write a master's folder: builders for each pool, workers, locks, passwords, a database.
 
+    Workers are the agents that are registered with backend `buildbot`, and those that are named.
     Run it again when the matrix or the workers change, then `buildbot reconfig DIR`. Passwords
     that are there stay; each worker's is in DIR/secrets.
     """
@@ -61,11 +62,16 @@ def master(app: App, /, folder: Path, workers: tuple[str, ...], **given: Any) ->
 
     from orchestrator.backends.buildbot import fleet as fleets
     from orchestrator.backends.buildbot.folders import create_master, write_master
+    from orchestrator.fleet.agents import load_fleet
 
     _require("buildbot", "buildbot.www")
-    terms = [fleets.parse_worker(worker) for worker in workers]
-    if not terms and (folder / fleets.FLEET_FILE).exists():
-        terms = list(fleets.read_fleet(folder).workers)
+    terms = fleets.registered(load_fleet(app.root).agents)
+    if not workers and (folder / fleets.FLEET_FILE).exists():
+        kept = [w for w in fleets.read_fleet(folder).workers if not w.registered]
+    else:
+        kept = [fleets.parse_worker(worker) for worker in workers]
+    named = {worker.name for worker in kept}
+    terms = [*(worker for worker in terms if worker.name not in named), *kept]
     http, depot = _endpoint("--http", given["http"]), _endpoint("--depot", given["depot"])
     fleet = dataclasses.replace(
         fleets.make_fleet(app.config.matrix.pools, terms),

@@ -15,6 +15,7 @@ from orchestrator import records
 from orchestrator.config.models import GpuPool, Pool
 from orchestrator.config.suggest import unknown
 from orchestrator.errors import InfrastructureError, UsageError
+from orchestrator.fleet.models import AgentFile
 from orchestrator.job import SPIRV, Device
 from orchestrator.results.files import unwritable, write_atomically
 
@@ -54,6 +55,8 @@ class FleetWorker:
     """Of the workers that are free, those with the highest are asked first."""
     chips: tuple[str, ...] = ()
     """Of its GPUs, such as `sm_90`: what code is made for in pools that name no chips."""
+    registered: bool = False
+    """Its terms are in `agents/`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +118,21 @@ def make_fleet(pools: Mapping[str, Pool], workers: Sequence[FleetWorker]) -> Fle
     return Fleet(pools={n: _pool(p) for n, p in pools.items()}, workers=tuple(workers))
 
 
+def registered(agents: Mapping[str, AgentFile]) -> list[FleetWorker]:
+    """The registered agents that take their jobs from Buildbot."""
+    return [
+        FleetWorker(
+            name=name,
+            pools=agent.pools,
+            jobs=agent.terms.jobs,
+            priority=agent.terms.priority,
+            registered=True,
+        )
+        for name, agent in agents.items()
+        if agent.backend == "buildbot"
+    ]
+
+
 def parse_worker(text: str) -> FleetWorker:
     """`NAME=POOL,POOL[;jobs=N][;priority=N][;chips=CHIP,CHIP]`.
 
@@ -141,7 +159,8 @@ def parse_worker(text: str) -> FleetWorker:
         name=name,
         pools=_listed(pools),
         chips=_listed(chips),
-        **{key: int(number) for key, number in numbers.items()},
+        jobs=int(numbers.get("jobs", 1)),
+        priority=int(numbers.get("priority", 0)),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 from pathlib import Path
 
@@ -17,11 +18,13 @@ from orchestrator.backends.buildbot.fleet import (
     passwords,
     read_fleet,
     read_secret,
+    registered,
     write_secret,
 )
 from orchestrator.backends.buildbot.folders import WorkerPlan, write_master, write_worker
 from orchestrator.config.models import GpuPool, Pool
 from orchestrator.errors import InfrastructureError, UsageError
+from orchestrator.fleet.models import AgentFile
 from orchestrator.plan import plan_cells
 from tests.config.tree import make_tree
 
@@ -103,6 +106,26 @@ def test_cells_are_planned_for_its_pools_and_not_for_this_machine(tmp_path: Path
     cells = plan_cells(make_tree(tmp_path).load(), fleet("a=amd-cpu"))
     assert {p.cell.pool for p in cells if p.runnable} == {"amd-cpu"}
     assert {p.cell.pool for p in cells if not p.runnable} == {"intel-cpu"}
+
+
+def test_registered_agents_are_workers_by_their_terms() -> None:
+    document = {
+        "schema": 1,
+        "vendor": "amd",
+        "name": "epyc",
+        "owner": "AMD",
+        "contact": "ci@amd.example",
+        "backend": "buildbot",
+        "pools": ["amd-cpu"],
+        "level": "trusted",
+        "terms": {"jobs": 3, "priority": -5, "disk": "1GiB", "time": "60s"},
+        "keys": [],
+    }
+    agent = AgentFile.model_validate_json(json.dumps(document))
+    other = agent.model_copy(update={"name": "pipe", "backend": "buildkite"})
+    assert registered({agent.id: agent, other.id: other}) == [
+        FleetWorker(name="amd-epyc", pools=("amd-cpu",), jobs=3, priority=-5, registered=True)
+    ]
 
 
 # --- folders ----------------------------------------------------------------------------------
