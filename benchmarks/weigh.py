@@ -105,7 +105,7 @@ class Browser:
             bodies: dict[str, Any] = {}
             view.on("response", lambda response: bodies.setdefault(response.url, response))
             view.goto(f"{self._address}/{page}", wait_until="networkidle")
-            loaded = [response.body() for response in bodies.values() if response.ok]
+            loaded = [response.body() for response in list(bodies.values()) if response.ok]
         finally:
             context.close()
         return Weight(
