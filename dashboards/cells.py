@@ -109,17 +109,16 @@ def _changed(facts: Facts) -> NDArray[np.bool_]:
 
 def _transitions(facts: Facts, cell: int, changed: NDArray[np.int64]) -> tuple[doc.Transition, ...]:
     """The newest first; how long each state lasted counts nights that happened."""
-    nights = facts.nights
     wanted = changed[-_TRANSITIONS:]
-    ends = [*wanted[1:].tolist(), len(nights.nights)]
+    starts = wanted.tolist()
     found = [
-        _transition(facts, cell, int(night), int(end))
-        for night, end in zip(wanted.tolist(), ends, strict=True)
+        _transition(facts, cell, night, end)
+        for night, end in zip(starts, [*starts[1:], None], strict=False)
     ]
-    return tuple(reversed([each for each in found if each is not None]))
+    return tuple(reversed(found))
 
 
-def _transition(facts: Facts, cell: int, night: int, end: int) -> doc.Transition | None:
+def _transition(facts: Facts, cell: int, night: int, end: int | None) -> doc.Transition:
     nights = facts.nights
     status = int(nights.status[cell, night])
     before = int(nights.verdict_night[cell, night - 1]) if night else -1
@@ -135,7 +134,7 @@ def _transition(facts: Facts, cell: int, night: int, end: int) -> doc.Transition
         phase=nights.text("phase", cell, night),
         message="" if status == PASS else one_line(nights.text("message", cell, night)),
         kind="first" if before < 0 else kind(was, status, bool(alike)) or "same",
-        nights=end - night,
+        nights=None if end is None else end - night,
     )
 
 

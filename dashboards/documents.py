@@ -305,8 +305,8 @@ class Transition:
     kind: Kind | Literal["first", "same"]
     """Against its last verdict before; `first`: there was nothing before; `same`: nothing that
     counts."""
-    nights: int
-    """How many nights with data the state lasted; of the last: until now."""
+    nights: int | None
+    """How many nights that happened the state lasted; None: it is the present one."""
 
 
 @dataclass(frozen=True, kw_only=True)

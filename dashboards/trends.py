@@ -20,6 +20,8 @@ from orchestrator.results.history.table import Floats
 
 _STEPS = 200
 _FLAKY = 100
+_MOST = 20.0
+"""Of a logarithm: times that are e^20 times as long as they were."""
 
 
 def trends_page(facts: Facts) -> doc.TrendsPage:
@@ -116,5 +118,7 @@ def _mean(logs: Floats, at: NDArray[np.int64], days: int) -> tuple[float | None,
     counts = known.sum(axis=0)
     sums = np.where(known, logs, 0.0).sum(axis=0)
     column = np.full(days, np.nan)
-    column[at] = np.where(counts > 0, np.exp(sums / np.maximum(counts, 1)), np.nan)
+    # the bound is far beyond any change of speed: absurd times from elsewhere may not overflow
+    mean = np.clip(sums / np.maximum(counts, 1), -_MOST, _MOST)
+    column[at] = np.where(counts > 0, np.exp(mean), np.nan)
     return tuple(finite(float(value)) for value in column)
