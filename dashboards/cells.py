@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from orchestrator.health.evidence import Evidence
 from orchestrator.job import OutputError, StageTime
 from orchestrator.results.changes import Change, Surroundings, changes
 from orchestrator.results.history.rows import unpack
+from orchestrator.results.history.table import Table
 
 _TRANSITIONS = 60
 _LAST_WORDS = 20_000
@@ -34,6 +35,8 @@ def cell_pages(facts: Facts) -> Iterator[doc.CellPage]:
     months = _months(facts)
     changed = _changed(facts)
     nights, last = facts.nights, facts.last
+    newest = nights.row[np.arange(len(nights.cells)), nights.known_night[:, last]].tolist()
+    commands = nights.table.read("reproduce", newest)
     for index, cell in enumerate(nights.cells):
         # of a cell that is gone tonight: what it said when it was last there
         known = int(nights.known_night[index, last])
@@ -56,7 +59,7 @@ def cell_pages(facts: Facts) -> Iterator[doc.CellPage]:
             since=nights.nights[int(facts.since[index])],
             tier=nights.text("tier", index, known) or "core",
             stack=nights.text("stack", index, known),
-            reproduce=nights.text("reproduce", index, known),
+            reproduce=commands[newest[index]],
         )
 
 
@@ -148,18 +151,36 @@ def _attempts(facts: Facts) -> dict[int, doc.Attempt]:
         return {}
     column = nights.status[:, last]
     told = is_red(column) | (column == XFAIL) | (column == STATUSES.index("miss"))
-    cells = np.flatnonzero(told)
-    rows = {int(cell): int(nights.row[cell, last]) for cell in cells}
-    texts = nights.table.details(list(rows.values()))
-    return {cell: _attempt(facts, cell, row, texts.get(row, "")) for cell, row in rows.items()}
+    cells = np.flatnonzero(told).tolist()
+    rows = nights.row[cells, last].tolist()
+    greens = [_green_before(facts, cell) for cell in cells]
+    before = [int(nights.row[cell, green]) for cell, green in zip(cells, greens, strict=True)]
+    texts = nights.table.read("details", rows)
+    content = nights.table.read("content", [*rows, *before])
+    return {
+        cell: _attempt(
+            facts,
+            cell,
+            green,
+            unpack(texts[row]),
+            surroundings(nights.table, row, content[row]),
+            surroundings(nights.table, then, content[then]) if green >= 0 else None,
+        )
+        for cell, row, green, then in zip(cells, rows, greens, before, strict=True)
+    }
 
 
-def _attempt(facts: Facts, cell: int, row: int, text: str) -> doc.Attempt:
+def _attempt(
+    facts: Facts,
+    cell: int,
+    green: int,
+    found: Mapping[str, object],
+    here: Surroundings,
+    then: Surroundings | None,
+) -> doc.Attempt:
+    """`green` is the last green night before, or -1; `then`, what was around the cell that night."""
     nights, last = facts.nights, facts.last
-    found = unpack(text)
-    here = surroundings(facts, row)
-    green = _green_before(facts, cell)
-    then = surroundings(facts, int(nights.row[cell, green])) if green >= 0 else None
+    row = int(nights.row[cell, last])
     return doc.Attempt(
         run=nights.table.runs[int(nights.table.run[row])].run,
         night=nights.nights[last],
@@ -198,12 +219,11 @@ def _green_before(facts: Facts, cell: int) -> int:
     return int(green[-1]) if len(green) else -1
 
 
-def surroundings(facts: Facts, row: int) -> Surroundings:
+def surroundings(table: Table, row: int, content: str) -> Surroundings:
     """What an attempt says of where and with what it ran; nothing, where it cannot be read."""
-    texts = facts.nights.table.texts
-    found = {**unpack(texts["surroundings"].at(row)), **unpack(texts["content"].at(row))}
+    found = {**unpack(table.texts["surroundings"].at(row)), **unpack(content)}
     try:
-        return records.decode(Surroundings, {**found, "agent": texts["agent"].at(row)})
+        return records.decode(Surroundings, {**found, "agent": table.texts["agent"].at(row)})
     except records.RecordError:
         return Surroundings()
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
+_ASKED_FOR = ("reproduce", "content", "details")
+"""Columns of long texts, of which few rows are ever asked for."""
+_CODED = tuple(name for name in DICTIONARIES if name not in _ASKED_FOR)
 _NUMBERS = ("attempt", "started", "seconds", "queued_seconds", "error", "kernel_seconds")
 _EXECUTE = "execute"
 
@@ -54,8 +57,8 @@ class Table:
     """By start, then name; `run` has indexes into it."""
     run: Ints
     texts: Mapping[str, Text]
-    """`cell status phase message expectation tier stack agent stages fingerprint reproduce
-    surroundings content`, as in `rows.Row`."""
+    """`cell status phase message expectation tier stack agent stages fingerprint surroundings`,
+    as in `rows.Row`."""
     numbers: Mapping[str, Floats]
     """`attempt started seconds queued_seconds error kernel_seconds`, as in `rows.Row`."""
     stage_offsets: NDArray[np.int64]
@@ -81,13 +84,18 @@ class Table:
                     return None
         return None
 
-    def details(self, rows: Sequence[int]) -> dict[int, str]:
-        """The column `details` of some rows, as JSON text; a damaged file gives none."""
+    def read(self, column: str, rows: Iterable[int]) -> dict[int, str]:
+        """Some rows of `reproduce`, `content` or `details`, which are read when asked for.
+
+        Raises:
+            InfrastructureError: an archive is damaged.
+        """
+        wanted = np.unique(np.asarray(list(rows), dtype=np.int64))
         found: dict[int, str] = {}
-        for number in np.unique(self.source[list(rows)]) if len(rows) else ():
-            mine = [row for row in rows if self.source[row] == number]
-            wanted = [int(self.position[row]) for row in mine]
-            found.update(zip(mine, _details(self.sources[number], wanted), strict=True))
+        for number in np.unique(self.source[wanted]):
+            mine = wanted[self.source[wanted] == number]
+            texts = _read(self.sources[number], column, self.position[mine].tolist())
+            found.update(zip(mine.tolist(), texts, strict=True))
         return found
 
 
@@ -98,7 +106,7 @@ def load(sources: Iterable[Source]) -> Table:
         InfrastructureError: an archive is damaged.
     """
     kept = tuple(sources)
-    vocabularies: dict[str, dict[str, int]] = {name: {} for name in DICTIONARIES}
+    vocabularies: dict[str, dict[str, int]] = {name: {} for name in _CODED}
     parts = [_Part(source, vocabularies) for source in kept]
     taken: set[str] = set()
     for part in parts:
@@ -112,11 +120,9 @@ class _Part:
 
     def __init__(self, source: Source, vocabularies: dict[str, dict[str, int]]) -> None:
         self.source = source
-        names = [*DICTIONARIES, *_NUMBERS, "stage_seconds"]
+        names = [*_CODED, *_NUMBERS, "stage_seconds"]
         table = read_rows(source.path, names).unify_dictionaries()
-        self.codes = {
-            name: _recoded(table.column(name), vocabularies[name]) for name in DICTIONARIES
-        }
+        self.codes = {name: _recoded(table.column(name), vocabularies[name]) for name in _CODED}
         self.numbers = {
             name: np.asarray(table.column(name).to_numpy(), dtype=np.float64) for name in _NUMBERS
         }
@@ -144,11 +150,15 @@ def _recoded(column: pa.ChunkedArray, vocabulary: dict[str, int]) -> Ints:
     """Codes in a vocabulary that grows as it must."""
     if column.null_count:
         raise InfrastructureError("an archive has a text that is missing: make it again")
-    codes = [np.zeros(0, dtype=np.int32)]
-    for chunk in column.chunks:
-        mapped = [vocabulary.setdefault(v, len(vocabulary)) for v in chunk.dictionary.to_pylist()]
-        codes.append(np.asarray(mapped, dtype=np.int32)[chunk.indices.to_numpy()])
-    return np.concatenate(codes)
+    chunks = column.chunks
+    if not chunks:
+        return np.zeros(0, dtype=np.int32)
+    # unified: every chunk has the same dictionary
+    values = chunks[0].dictionary.to_pylist()
+    mapped = [vocabulary.setdefault(value, len(vocabulary)) for value in values]
+    codes = np.concatenate([chunk.indices.to_numpy() for chunk in chunks])
+    found: Ints = np.asarray(mapped or [0], dtype=np.int32)[codes]
+    return found
 
 
 def _join(
@@ -164,7 +174,7 @@ def _join(
             codes=_cat([part.codes[name] for part in parts], np.int32),
             values=tuple(vocabularies[name]),
         )
-        for name in DICTIONARIES
+        for name in _CODED
     }
     run = texts.pop("run").codes
     return Table(
@@ -188,23 +198,25 @@ def _cat(arrays: list[NDArray[Any]], dtype: Any) -> NDArray[Any]:
     return np.concatenate([np.zeros(0, dtype), *arrays]).astype(dtype, copy=False)
 
 
-def _details(source: Source, positions: Sequence[int]) -> list[str]:
+def _read(source: Source, column: str, positions: Sequence[int]) -> list[str]:
+    """Some rows of a column; only the row groups that they are in are read."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    coded = [column] if column in DICTIONARIES else []
     try:
-        with pq.ParquetFile(source.path) as file:
+        with pq.ParquetFile(source.path, read_dictionary=coded, memory_map=True) as file:
             starts = np.cumsum(
                 [0, *(file.metadata.row_group(i).num_rows for i in range(file.num_row_groups))]
             )
             groups = np.searchsorted(starts, positions, side="right") - 1
             columns = {
-                int(g): file.read_row_group(int(g), columns=["details"]).column("details")
-                for g in np.unique(groups)
+                group: file.read_row_group(group, columns=[column]).column(column)
+                for group in dict.fromkeys(groups.tolist())
             }
         return [
-            str(columns[int(g)][int(p - starts[g])].as_py())
-            for g, p in zip(groups, positions, strict=True)
+            str(columns[group][position - int(starts[group])].as_py())
+            for group, position in zip(groups.tolist(), positions, strict=True)
         ]
     except (OSError, ValueError, IndexError, pa.ArrowException) as error:
         raise InfrastructureError(f"{source.path} is damaged: {error}") from error

@@ -186,7 +186,7 @@ def test_rows_come_back_as_columns(tmp_path: Path) -> None:
     assert lowering[at["p.w.f16@x"]] == pytest.approx(5.0)
     assert np.isnan(execute[at["p.w.f16@x"]])
     assert execute[at["p.v.f32@x"]] == pytest.approx(0.01)
-    assert table.details([at["p.w.f32@x"]]) == {at["p.w.f32@x"]: "{}"}
+    assert table.read("details", [at["p.w.f32@x"]]) == {at["p.w.f32@x"]: "{}"}
 
 
 def test_a_run_that_is_in_two_archives_counts_once(tmp_path: Path) -> None:
