@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.history.events import Planted, read
 from orchestrator.results.history.source import find
-from orchestrator.results.history.table import Table, load, stage_columns
+from orchestrator.results.history.table import Table, load
 
 _MACHINE = {"machine": "fleet", "os": "Linux", "arch": "x86_64", "cpu": "made up"}
 _ENVIRONMENT = "virtualenv-py3.11"
@@ -97,7 +97,7 @@ def _epoch(night: str) -> int:
 
 def _nights(table: Table, planted: Planted) -> Iterator[tuple[str, Mapping[str, float]]]:
     """Seconds of each cell that passed: of its execution, or to its code where nothing runs."""
-    lowering, execute = stage_columns(table)
+    lowering, execute = table.numbers["lowering"], table.numbers["execute"]
     seconds = np.where(np.isfinite(execute), execute, lowering)
     status = table.texts["status"]
     good = (status.codes == status.code("pass")) & np.isfinite(seconds)

@@ -178,7 +178,7 @@ def _attempt(
     here: Surroundings,
     then: Surroundings | None,
 ) -> doc.Attempt:
-    """`green` is the last green night before, or -1; `then`, what was around the cell that night."""
+    """`green` is the last green night before, or -1; `then`, what was around the cell then."""
     nights, last = facts.nights, facts.last
     row = int(nights.row[cell, last])
     return doc.Attempt(

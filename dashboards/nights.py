@@ -16,7 +16,7 @@ from dashboards.documents import LETTERS
 from orchestrator.results.alike import normalised
 from orchestrator.results.declared import Declared
 from orchestrator.results.history.archive import RunRecord
-from orchestrator.results.history.table import Floats, Ints, Table, stage_columns
+from orchestrator.results.history.table import Floats, Ints, Table
 
 Codes = NDArray[np.int8]
 
@@ -202,7 +202,6 @@ def nights_of(table: Table) -> Nights:
     row, attempts = _counting(table, row_cell, row_night, (len(cells), len(nights)))
     status = _statuses(table)
     matrix = np.where(row >= 0, status[row], np.int8(NONE)) if len(table) else row.astype(np.int8)
-    lowering, execute = stage_columns(table)
     passed = matrix == PASS
     return Nights(
         table=table,
@@ -215,8 +214,8 @@ def nights_of(table: Table) -> Nights:
         row=row,
         attempts=attempts,
         status=matrix.astype(np.int8),
-        lowering=_seconds(lowering, row, passed),
-        execute=_seconds(execute, row, passed),
+        lowering=_seconds(table.numbers["lowering"], row, passed),
+        execute=_seconds(table.numbers["execute"], row, passed),
         row_cell=row_cell,
         row_night=row_night,
     )

@@ -129,7 +129,6 @@ class Histories:
     def __init__(self, facts: Facts) -> None:
         """Looks at nothing before it is asked to."""
         self._facts = facts
-        self._stages = _Stages(facts.nights.table)
         months = [night[:7] for night in facts.nights.nights]
         self.months = {
             month: np.flatnonzero(np.asarray(months) == month) for month in dict.fromkeys(months)
@@ -153,6 +152,11 @@ class Histories:
         error = np.where(np.isinf(error), _INFINITE, error)
         return tuple(rounded(each, 3) for each in (error, lowering, execute, *bands))
 
+    @lru_cache(maxsize=1)  # noqa: B019  it lives as long as a build
+    def _stages(self, month: str) -> _Stages:
+        rows = self._facts.nights.row[:, self.months[month]]
+        return _Stages(self._facts.nights.table, np.sort(rows[rows >= 0]))
+
     def there(
         self, month: str, found: Iterable[tuple[str, list[int]]]
     ) -> Iterator[tuple[str, list[int]]]:
@@ -166,7 +170,7 @@ class Histories:
         """Cells of one group that have something in a month."""
         nights, columns = self._facts.nights, self.months[month]
         block = np.ix_(np.asarray(there, dtype=np.int64), columns)
-        stages = self._stages.of(nights.row[block])
+        stages = self._stages(month).of(nights.row[block])
         status, attempts = nights.status[block], nights.attempts[block]
         again = np.where((attempts > 1).any(axis=1), len(columns), 0).tolist()
         error, lowering, execute, low, high = (each[there] for each in self._numbers(month))
@@ -198,31 +202,32 @@ _Stage = tuple[Floats, NDArray[np.bool_]]
 
 
 class _Stages:
-    """Milliseconds by stage."""
+    """Milliseconds by stage, of the attempts of one month."""
 
-    def __init__(self, table: Table) -> None:
-        self._table = table
-        self._names = [
-            text.split(STAGE_SEPARATOR) if text else [] for text in table.texts["stages"].values
-        ]
+    def __init__(self, table: Table, rows: NDArray[np.int32]) -> None:
+        """Takes all rows of the month that count, sorted."""
+        self._kinds = table.texts["stages"]
+        self._rows = rows
+        self._offsets, seconds = table.stage_seconds(rows)
+        self._milliseconds = rounded(seconds * 1e3, 3)
 
     def of(self, rows: NDArray[np.int32]) -> dict[str, _Stage]:
         """Of attempts by cell and night (-1: none), in the order in which stages appear."""
-        table, flat = self._table, rows.ravel()
+        flat = rows.ravel()
         found: dict[str, Floats] = {}
         places = np.flatnonzero(flat >= 0)
-        kinds = table.texts["stages"].codes[flat[places]]
+        kinds = self._kinds.codes[flat[places]]
+        at = np.searchsorted(self._rows, flat[places])
         for kind in dict.fromkeys(kinds.tolist()):
-            names, mine = self._names[kind], places[kinds == kind]
-            starts = table.stage_offsets[flat[mine]]
-            ends = table.stage_offsets[flat[mine] + 1]
-            if not names or np.any(np.not_equal(ends - starts, len(names))):
+            text, mine = self._kinds.values[kind], at[kinds == kind]
+            names = text.split(STAGE_SEPARATOR) if text else []
+            starts = self._offsets[mine]
+            if not names or np.any(np.not_equal(self._offsets[mine + 1] - starts, len(names))):
                 continue
-            seconds = table.stage_seconds[starts[:, None] + np.arange(len(names))]
-            milliseconds = rounded(seconds.astype(np.float64) * 1e3, 3)
+            block = self._milliseconds[starts[:, None] + np.arange(len(names))]
             for index, name in enumerate(names):
                 values = found.setdefault(name, np.full(flat.shape, np.nan))
-                values[mine] = milliseconds[:, index]
+                values[places[kinds == kind]] = block[:, index]
         shaped = {name: values.reshape(rows.shape) for name, values in found.items()}
         return {
             name: (v, np.logical_or.reduce(np.isfinite(v), axis=1)) for name, v in shaped.items()

@@ -18,12 +18,13 @@ from orchestrator import records
 from orchestrator.errors import InfrastructureError
 from orchestrator.results.declared import Declared
 from orchestrator.results.files import write_atomically
+from orchestrator.results.history.derived import with_derived
 from orchestrator.results.history.rows import Row
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ARCHIVE_SCHEMA = 1
+ARCHIVE_SCHEMA = 2
 SUFFIX = ".parquet"
 _KEY = b"lighthouse-ci"
 _ROW_GROUP = 1 << 15
@@ -121,7 +122,7 @@ def table_of(rows: Iterable[Row]) -> pa.Table:
 
 
 def write(path: Path, table: pa.Table, archive: Archive) -> None:
-    """Writes a file; readers see the old one or the whole new one.
+    """Writes a file, with the columns of `derived`; readers see the old one or the whole new one.
 
     Raises:
         InfrastructureError: the disk is full, or cannot be written.
@@ -131,7 +132,7 @@ def write(path: Path, table: pa.Table, archive: Archive) -> None:
     metadata = {_KEY: records.dumps(archive).encode()}
     buffer = io.BytesIO()
     pq.write_table(
-        table.replace_schema_metadata(metadata),
+        with_derived(table).replace_schema_metadata(metadata),
         buffer,
         compression="zstd",
         row_group_size=_ROW_GROUP,
@@ -157,6 +158,10 @@ def read_archive(path: Path) -> Archive:
         if not isinstance(declared, dict):
             raise records.RecordError("Archive.declared: expected an object")
         archive = records.decode(Archive, document)
+        if archive.schema != ARCHIVE_SCHEMA:
+            raise records.RecordError(
+                f"schema {archive.schema}, and this program reads {ARCHIVE_SCHEMA}"
+            )
         return dataclasses.replace(archive, declared=LazyDeclared(declared))
     except (KeyError, AttributeError):
         raise InfrastructureError(f"{path} is no archive of results: leave it out") from None

@@ -13,7 +13,7 @@ from orchestrator import records
 from orchestrator.errors import InfrastructureError
 from orchestrator.results.declared import Declared
 from orchestrator.results.history.archive import DICTIONARIES, RunRecord, read_rows
-from orchestrator.results.history.rows import STAGE_SEPARATOR
+from orchestrator.results.history.derived import DERIVED
 from orchestrator.results.history.source import Source
 
 if TYPE_CHECKING:
@@ -25,8 +25,7 @@ Floats = NDArray[np.float64]
 _ASKED_FOR = ("reproduce", "content", "details")
 """Columns of long texts, of which few rows are ever asked for."""
 _CODED = tuple(name for name in DICTIONARIES if name not in _ASKED_FOR)
-_NUMBERS = ("attempt", "started", "seconds", "queued_seconds", "error", "kernel_seconds")
-_EXECUTE = "execute"
+_NUMBERS = ("attempt", "queued_seconds", "error", *DERIVED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,10 +59,7 @@ class Table:
     """`cell status phase message expectation tier stack agent stages fingerprint surroundings`,
     as in `rows.Row`."""
     numbers: Mapping[str, Floats]
-    """`attempt started seconds queued_seconds error kernel_seconds`, as in `rows.Row`."""
-    stage_offsets: NDArray[np.int64]
-    """Shape (rows + 1,): where the stages of a row begin in `stage_seconds`."""
-    stage_seconds: NDArray[np.float32]
+    """`attempt queued_seconds error`, as in `rows.Row`; `lowering execute`, see `derived`."""
     sources: tuple[Source, ...]
     source: Ints
     """Index into `sources`."""
@@ -98,6 +94,29 @@ class Table:
             found.update(zip(mine.tolist(), texts, strict=True))
         return found
 
+    def stage_seconds(self, rows: Ints) -> tuple[NDArray[np.int64], Floats]:
+        """Seconds of the stages of some rows, one row after the other, and where each begins:
+        shapes (stages of all,) and (rows + 1,).
+
+        Raises:
+            InfrastructureError: an archive is damaged.
+        """
+        counts = np.zeros(len(rows), dtype=np.int64)
+        found: list[tuple[NDArray[np.intp], NDArray[np.int64], Floats]] = []
+        for number in np.unique(self.source[rows]):
+            mine = np.flatnonzero(self.source[rows] == number)
+            lists = read_rows(self.sources[number].path, ["stage_seconds"])
+            taken = lists.column(0).combine_chunks().take(self.position[rows[mine]])
+            counts[mine] = taken.value_lengths().to_numpy(zero_copy_only=False)
+            values = taken.flatten().to_numpy(zero_copy_only=False).astype(np.float64)
+            found.append((mine, counts[mine], values))
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        seconds = np.empty(int(offsets[-1]))
+        for places, lengths, values in found:
+            within = np.arange(len(values)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+            seconds[np.repeat(offsets[places], lengths) + within] = values
+        return offsets, seconds
+
 
 def load(sources: Iterable[Source]) -> Table:
     """The columns of all sources; a run that is in several is taken from the first.
@@ -120,15 +139,12 @@ class _Part:
 
     def __init__(self, source: Source, vocabularies: dict[str, dict[str, int]]) -> None:
         self.source = source
-        names = [*_CODED, *_NUMBERS, "stage_seconds"]
+        names = [*_CODED, *_NUMBERS]
         table = read_rows(source.path, names).unify_dictionaries()
         self.codes = {name: _recoded(table.column(name), vocabularies[name]) for name in _CODED}
         self.numbers = {
             name: np.asarray(table.column(name).to_numpy(), dtype=np.float64) for name in _NUMBERS
         }
-        stages = table.column("stage_seconds").combine_chunks()
-        self.seconds = stages.flatten().to_numpy(zero_copy_only=False)
-        self.counts = np.asarray(stages.value_lengths().to_numpy(zero_copy_only=False), np.int64)
         self.position = np.arange(len(table), dtype=np.int32)
         self._run_codes = {
             record.run: vocabularies["run"].get(record.run, -1) for record in source.archive.runs
@@ -140,8 +156,7 @@ class _Part:
         keep = np.isin(self.codes["run"], good)
         if keep.all():
             return
-        self.seconds = self.seconds[np.repeat(keep, self.counts)]
-        self.counts, self.position = self.counts[keep], self.position[keep]
+        self.position = self.position[keep]
         self.codes = {name: codes[keep] for name, codes in self.codes.items()}
         self.numbers = {name: column[keep] for name, column in self.numbers.items()}
 
@@ -168,7 +183,6 @@ def _join(
     runs = tuple(sorted(records.values(), key=lambda r: (r.started, r.run)))
     order = {record.run: index for index, record in enumerate(runs)}
     ranks = np.asarray([order.get(name, -1) for name in vocabularies["run"]], dtype=np.int32)
-    counts = _cat([part.counts for part in parts], np.int64)
     texts = {
         name: Text(
             codes=_cat([part.codes[name] for part in parts], np.int32),
@@ -184,8 +198,6 @@ def _join(
         numbers={
             name: _cat([part.numbers[name] for part in parts], np.float64) for name in _NUMBERS
         },
-        stage_offsets=np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]),
-        stage_seconds=_cat([part.seconds for part in parts], np.float32),
         sources=sources,
         source=_cat(
             [np.full(len(p.position), i, dtype=np.int32) for i, p in enumerate(parts)], np.int32
@@ -220,31 +232,3 @@ def _read(source: Source, column: str, positions: Sequence[int]) -> list[str]:
         ]
     except (OSError, ValueError, IndexError, pa.ArrowException) as error:
         raise InfrastructureError(f"{source.path} is damaged: {error}") from error
-
-
-def stage_columns(table: Table) -> tuple[Floats, Floats]:
-    """Seconds to code and seconds of execution, each of shape (rows,); NaN where there is none.
-
-    To code: all stages before `execute`, where the attempt got that far or has no such stage and
-    passed. Of execution: what kernels took where a GPU says so, else the stage.
-    """
-    size = len(table)
-    lowering, execute = np.full(size, np.nan), np.full(size, np.nan)
-    stages = table.texts["stages"]
-    counts = np.diff(table.stage_offsets)
-    for code, text in enumerate(stages.values):
-        names = text.split(STAGE_SEPARATOR) if text else []
-        rows = np.flatnonzero((stages.codes == code) & (counts == len(names)))
-        if not len(rows) or not names:
-            continue
-        seconds = table.stage_seconds[
-            table.stage_offsets[rows][:, None] + np.arange(len(names))
-        ].astype(np.float64)
-        if _EXECUTE in names:
-            at = names.index(_EXECUTE)
-            lowering[rows] = seconds[:, :at].sum(axis=1)
-            execute[rows] = seconds[:, at]
-        else:
-            lowering[rows] = seconds.sum(axis=1)
-    kernels = table.numbers["kernel_seconds"]
-    return lowering, np.where(np.isfinite(kernels), kernels, execute)

@@ -24,7 +24,7 @@ from orchestrator.results.history.archive import (
 )
 from orchestrator.results.history.rows import Row, epoch, row, rows, unpack, worst_error
 from orchestrator.results.history.source import Found, find
-from orchestrator.results.history.table import load, stage_columns
+from orchestrator.results.history.table import load
 from orchestrator.results.schema import RunInfo
 from orchestrator.results.store import Run
 from tests.results.test_store import plan, planned, result
@@ -159,6 +159,12 @@ def test_what_is_no_archive_is_told(tmp_path: Path, data: bytes) -> None:
         read_archive(tmp_path / "a.parquet")
 
 
+def test_an_archive_of_another_version_is_told(tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet", table_of([]), Archive(runs=(), schema=99))
+    with pytest.raises(InfrastructureError, match="schema 99"):
+        read_archive(tmp_path / "a.parquet")
+
+
 def test_somebody_elses_parquet_is_told(tmp_path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -179,13 +185,17 @@ def test_rows_come_back_as_columns(tmp_path: Path) -> None:
     )
     table = load(find(tmp_path, tmp_path / "cache", quiet).sources)
     order = [table.texts["cell"].at(i) for i in range(len(table))]
-    lowering, execute = stage_columns(table)
+    lowering, execute = table.numbers["lowering"], table.numbers["execute"]
     at = {cell: index for index, cell in enumerate(order)}
     assert lowering[at["p.w.f32@x"]] == pytest.approx(3.0)
     assert execute[at["p.w.f32@x"]] == pytest.approx(0.25)
     assert lowering[at["p.w.f16@x"]] == pytest.approx(5.0)
     assert np.isnan(execute[at["p.w.f16@x"]])
     assert execute[at["p.v.f32@x"]] == pytest.approx(0.01)
+    rows = np.asarray([at["p.v.f32@x"], at["p.w.f32@x"]], dtype=np.int32)
+    offsets, seconds = table.stage_seconds(rows)
+    assert offsets.tolist() == [0, 4, 8]
+    assert seconds.tolist() == pytest.approx([1.0, 1.0, 1.0, 1.0, 1.0, 2.0, 0.25, 0.1])
     assert table.read("details", [at["p.w.f32@x"]]) == {at["p.w.f32@x"]: "{}"}
 
 
