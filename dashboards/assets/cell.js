@@ -82,6 +82,7 @@
   };
 
   const TIP = { field: "night", type: "nominal", title: "night" };
+  const BEYOND = 1e9; // documents have this for what is infinite
   const finite = (value) => value !== null && Number.isFinite(value);
 
   function stages(all) {
@@ -108,14 +109,15 @@
   function errors(all) {
     const known = all.filter((each) => each.error !== null);
     if (!known.length) return null;
-    const sizes = known.map((each) => each.error).filter((error) => Number.isFinite(error) && error > 0);
+    const infinite = (error) => !(error < BEYOND);
+    const sizes = known.map((each) => each.error).filter((error) => !infinite(error) && error > 0);
     const least = Math.min(...sizes, 0.1) / 2;
     const most = Math.max(...sizes, 10) * 2;
     const values = known.map((each) => ({
-      night: each.night, status: each.status, said: String(Number(each.error.toPrecision(3))),
+      night: each.night, status: each.status, said: infinite(each.error) ? "infinite" : String(Number(each.error.toPrecision(3))),
       // none and infinite have no place on a logarithmic scale: they lie on its edges
-      error: Number.isNaN(each.error) ? most : Math.min(Math.max(each.error, least), most),
-      off: each.error <= 1 ? "within" : Number.isFinite(each.error) ? "beyond" : "not finite",
+      error: infinite(each.error) ? most : Math.max(each.error, least),
+      off: each.error <= 1 ? "within" : infinite(each.error) ? "infinite" : "beyond",
     }));
     return plot.figure({
       title: "Error", caption: "In units of the tolerance, logarithmic; above the line at 1 it fails.", height: 180,
@@ -127,9 +129,9 @@
           {
             mark: { type: "point", filled: true, size: 28 },
             encoding: {
-              y: { field: "error", type: "quantitative", scale: { type: "log", domain: [least, most] }, title: "error ÷ tolerance", axis: { format: "~g", values: [1e-6, 1e-4, 0.01, 0.1, 1, 10, 100, 1e4, 1e6, 1e9] } },
-              color: { field: "off", type: "nominal", title: null, scale: { domain: ["within", "beyond", "not finite"], range: [plot.colour("pass"), plot.colour("fail"), plot.colour("error")] } },
-              shape: { field: "off", type: "nominal", title: null, scale: { domain: ["within", "beyond", "not finite"], range: ["circle", "square", "triangle-up"] } },
+              y: { field: "error", type: "quantitative", scale: { type: "log", domain: [least, most] }, title: "error ÷ tolerance", axis: { format: "~g", values: [1e-6, 1e-4, 0.01, 0.1, 1, 10, 100, 1e4, 1e6] } },
+              color: { field: "off", type: "nominal", title: null, scale: { domain: ["within", "beyond", "infinite"], range: [plot.colour("pass"), plot.colour("fail"), plot.colour("error")] } },
+              shape: { field: "off", type: "nominal", title: null, scale: { domain: ["within", "beyond", "infinite"], range: ["circle", "square", "triangle-up"] } },
               tooltip: [TIP, { field: "said", type: "nominal", title: "error" }, { field: "status", type: "nominal" }],
             },
           },

@@ -11,7 +11,7 @@ from dashboards import documents as doc
 from dashboards.build import to_json
 from dashboards.nights import Cell
 from dashboards.nights import parse as parse_cell
-from dashboards.render import Page, assets, render
+from dashboards.render import Page, assets, charts, render
 
 BEFORE, AFTER = "2026-11-19", "2026-11-20"
 STARTED = f"{AFTER}T02:00:13+00:00"
@@ -55,7 +55,7 @@ class Sample:
 
     def write(self, folder: Path) -> None:
         """The site, as `dashboards.build` writes one."""
-        for name, content in assets().items():
+        for name, content in {**assets(), "charts.js": charts()}.items():
             _put(folder / "assets" / name, content)
         for href, page in self.pages.items():
             _put(folder / href, render(page, chrome(href)).encode("utf-8", "replace"))
