@@ -19,6 +19,8 @@ import pytest
 HERE = Path(__file__).parent
 _PROCESSES = ("harness", "engines")
 """Folders whose subject is processes: their tests may start some."""
+_STARTING = ("process", "browser")
+"""Markers of tests that may start processes."""
 _OUTSIDE = ("docker", "stack")
 """Markers of tests that may reach anything."""
 _LOOPBACK = ("127.", "::1", "localhost")
@@ -82,7 +84,8 @@ def _sealed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(socket, "getaddrinfo", _refuse("looks up a host name"))
     monkeypatch.setattr(docker, "from_env", _refuse("asks for a container engine"))
     folder = request.path.relative_to(HERE).parts[0]
-    if folder not in _PROCESSES and not request.node.get_closest_marker("process"):
+    starts = any(request.node.get_closest_marker(marker) for marker in _STARTING)
+    if folder not in _PROCESSES and not starts:
         monkeypatch.setattr(subprocess.Popen, "__init__", _refuse("starts a process"))
         monkeypatch.setattr(os, "posix_spawn", _refuse("starts a process"))
 

@@ -20,7 +20,7 @@
     body.append(el("tr", {}, el("th", { scope: "row", text: month }), ...marks));
     rows.set(month, marks);
   }
-  const shown = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "A mark for each night" },
+  const shown = el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "A mark for each night" },
     el("table", {}, el("caption", { class: "vh", text: "Status by night: a row a month, a column a day" }),
       el("thead", {}, el("tr", {}, el("th", { scope: "col", text: "Month" }),
         ...Array.from({ length: DAYS }, (_, day) => el("th", { scope: "col", text: String(day + 1) })))), body));
@@ -171,7 +171,7 @@
       if (details.children.length > 1) return;
       const columns = ["Night", "Status", "Error ÷ tolerance", "Lowering", "Execution", ...names];
       const cell = (text) => el("td", { class: "num", text });
-      details.append(el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Numbers by night" }, el("table", {},
+      details.append(el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Numbers by night" }, el("table", {},
         el("thead", {}, el("tr", {}, ...columns.map((text, at) => el("th", { scope: "col", class: at > 1 ? "num" : null, text })))),
         el("tbody", {}, ...[...all].reverse().filter((each) => each.status !== "none").map((each) => {
           const took = new Map(each.stages);

@@ -196,7 +196,7 @@ lighthouse.cells = (() => {
     });
     grow(step);
     return [
-      el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+      el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": caption },
         el("table", {}, el("caption", { class: "vh", text: caption }), el("thead", {}, el("tr", {}, ...heads)), body)),
       more,
     ];

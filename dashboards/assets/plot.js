@@ -80,6 +80,11 @@ lighthouse.plot = (() => {
       const next = await window.vegaEmbed(canvas, full, {
         mode: "vega-lite", ast: true, actions: false, defaultStyle: false, renderer: "svg", tooltip,
       });
+      // one picture with a description: a thousand marks, each with a name, tell nobody anything
+      canvas.setAttribute("role", "img");
+      canvas.removeAttribute("aria-roledescription");
+      canvas.setAttribute("aria-label", full.description);
+      canvas.querySelector("svg").setAttribute("aria-hidden", "true");
       view?.finalize();
       view = next;
       node.dataset.drawn = "";
