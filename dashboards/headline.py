@@ -47,17 +47,18 @@ def _verdict(page: TonightPage) -> tuple[Level, str]:
     standing = f"{plural(red, 'cell is', 'cells are')} red" if red else "no cell is red"
     if not page.previous:
         return ("worse" if red else "green"), f"The first night with results: {standing}."
-    totals = {kind: _total(page.news, (kind,)) for kind in ("fixed", "xpass", "vanished")}
+    fixed = _total(page.news, ("fixed",))
     worse = [
         f"{plural(count, 'cell')} {what}"
         for count, what in (
             (_total(page.news, ("regression",)), "went red"),
-            (_total(page.news, ("new-failure",)), "fail in a new way"),
-            (totals["vanished"], "vanished"),
+            (_total(page.news, ("new-failure",)), "failed in a new way"),
+            (_total(page.news, ("xpass",)), "passed unexpectedly"),
+            (_total(page.news, ("vanished",)), "vanished"),
         )
         if count
     ]
-    better = [f"{plural(totals['fixed'], 'cell')} got well"] if totals["fixed"] else []
+    better = [f"{plural(fixed, 'cell')} got well"] if fixed else []
     if worse:
         return "worse", f"Worse than {page.previous}: {_and([*worse, *better])}."
     if better:

@@ -98,7 +98,7 @@
         encoding: {
           x: { ...plot.TIME, timeUnit: "utcyearmonthdate", bandPosition: 0 },
           y: { field: "seconds", type: "quantitative", title: "seconds", stack: true },
-          color: { field: "stage", type: "nominal", title: null, sort: [...new Set(values.map((each) => each.stage))].sort((a, b) => rank(a) - rank(b)) },
+          color: { field: "stage", type: "nominal", title: null, scale: { domain: [...new Set(values.map((each) => each.stage))].sort((a, b) => rank(a) - rank(b)) } },
           order: { field: "rank", type: "quantitative" },
           tooltip: [TIP, { field: "stage", type: "nominal" }, { field: "took", type: "nominal" }],
         },

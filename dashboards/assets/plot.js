@@ -62,7 +62,8 @@ lighthouse.plot = (() => {
   /**
    * A figure: title, chart, and what it says in words.
    *
-   * `spec()` gives the Vega-Lite specification for what is to be shown now.
+   * `spec()` gives the Vega-Lite specification for what is to be shown now. Texts from results may
+   * be in its data and in domains of scales, and nowhere else: Vega-Lite makes code of `sort`.
    */
   function figure({ title, caption, height = 200, spec }) {
     const canvas = el("div", { class: `canvas h-${height}` });

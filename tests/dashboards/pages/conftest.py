@@ -96,6 +96,12 @@ class Watch:
     complaints: list[str] = field(default_factory=list)
     """Of the console, errors, dialogs."""
     requests: list[str] = field(default_factory=list)
+    """What was asked for, apart from what the policy of the page stopped."""
+
+    def failed(self, request: Any) -> None:
+        """Takes note of what the policy stopped: it was never sent."""
+        if request.failure == "csp":
+            self.requests.remove(request.url)
 
     def outside(self, root: str) -> list[str]:
         """Requests for what is not of the site."""
@@ -113,6 +119,7 @@ def opened(browser: Any, url: str, **options: Any) -> Iterator[tuple[Any, Watch]
     page.on("console", lambda said: watch.complaints.append(f"{said.type}: {said.text}"))
     page.on("pageerror", lambda error: watch.complaints.append(f"error: {error}"))
     page.on("request", lambda request: watch.requests.append(request.url))
+    page.on("requestfailed", watch.failed)
     page.on("dialog", lambda dialog: (watch.complaints.append("dialog"), dialog.dismiss()))
     page.goto(url)
     yield page, watch
@@ -137,7 +144,7 @@ PAGES = (
 def ready(page: Any) -> None:
     """Waits until a page has shown what it loads when somebody reads it."""
     page.mouse.move(10, 10)
-    page.wait_for_function("document.querySelector('.tools .age').textContent !== ''")
+    page.wait_for_function("() => document.querySelector('.tools .age').textContent !== ''")
     for figure in page.query_selector_all("#plots, #coverage-chart, #speed-chart"):
         figure.wait_for_selector("figure", state="attached")
     for figure in page.query_selector_all("figure"):

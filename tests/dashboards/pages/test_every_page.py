@@ -44,9 +44,7 @@ def test_a_page_is_whole(
 
 
 @pytest.mark.parametrize("way", ["file", "http"])
-def test_what_is_opened_later_is_whole_too(
-    chromium: Any, sites: Sites, axe: Any, way: str
-) -> None:
+def test_what_is_opened_later_is_whole_too(chromium: Any, sites: Sites, axe: Any, way: str) -> None:
     root = sites.addresses[way]
     shown = f"{root}index.html#open=pytorch_cpu&status=F"
     with opened(chromium, shown, color_scheme="dark") as (page, watch):
@@ -73,4 +71,7 @@ def test_on_paper_everything_is_there(chromium: Any, sites: Sites) -> None:
         page.emulate_media(media="print")
         assert not page.locator(".tools").is_visible()
         assert page.locator("#grid").is_visible()
-        assert page.locator(".scroll").first.evaluate("node => getComputedStyle(node).overflowX") == "visible"
+        assert (
+            page.locator(".scroll").first.evaluate("node => getComputedStyle(node).overflowX")
+            == "visible"
+        )
