@@ -62,7 +62,7 @@ lighthouse.plot = (() => {
   /**
    * A figure: title, chart, and what it says in words.
    *
-   * `spec()` gives the Vega-Lite specification for what is to be shown now. Texts from results may
+   * `spec()` gives the Vega-Lite specification for what is to be shown now, null for nothing. Texts from results may
    * be in its data and in domains of scales, and nowhere else: Vega-Lite makes code of `sort`.
    */
   function figure({ title, caption, height = 200, spec }) {
@@ -74,9 +74,17 @@ lighthouse.plot = (() => {
     async function draw() {
       if (!ready) return;
       await vega();
+      const shown = spec();
+      if (!shown) {
+        view?.finalize();
+        view = null;
+        canvas.removeAttribute("role");
+        canvas.replaceChildren(el("p", { class: "quiet", text: "No data for this choice." }));
+        return;
+      }
       const full = {
         width: "container", height, autosize: { type: "fit-x", contains: "padding" },
-        description: `${title}. ${caption ?? ""}`, ...spec(), config: config(),
+        description: `${title}. ${caption ?? ""}`, ...shown, config: config(),
       };
       const next = await window.vegaEmbed(canvas, full, {
         mode: "vega-lite", ast: true, actions: false, defaultStyle: false, renderer: "svg", tooltip,

@@ -71,6 +71,7 @@
         spec: () => {
           const chosen = mine.filter((each) => !pool.value || each.pool === pool.value);
           const values = chosen.flatMap((each) => page.nights.map((night, i) => ({ night, pool: each.pool, time: plot.number(each[measure.value][i]) })));
+          if (values.every((each) => each.time === null)) return null;
           const steps = page.steps.filter((step) => step.measure === measure.value && parse(step.cell).pool === pool.value)
             .map((step) => ({ night: step.night, kind: step.kind, cell: step.cell }));
           return {

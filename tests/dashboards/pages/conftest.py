@@ -103,6 +103,11 @@ class Watch:
         if request.failure == "csp":
             self.requests.remove(request.url)
 
+    def asked(self, dialog: Any) -> None:
+        """Takes note of a dialog."""
+        self.complaints.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
     def outside(self, root: str) -> list[str]:
         """Requests for what is not of the site."""
         return [url for url in self.requests if not url.startswith((root, "data:"))]
@@ -120,7 +125,7 @@ def opened(browser: Any, url: str, **options: Any) -> Iterator[tuple[Any, Watch]
     page.on("pageerror", lambda error: watch.complaints.append(f"error: {error}"))
     page.on("request", lambda request: watch.requests.append(request.url))
     page.on("requestfailed", watch.failed)
-    page.on("dialog", lambda dialog: (watch.complaints.append("dialog"), dialog.dismiss()))
+    page.on("dialog", watch.asked)
     page.goto(url)
     yield page, watch
     context.close()

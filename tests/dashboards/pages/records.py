@@ -447,8 +447,11 @@ def trends() -> doc.TrendsPage:
             doc.SpeedSeries(
                 stack=stack, pool=pool, execute=column(1.0, 0.02), lowering=column(0.99, 0.01)
             )
-            for stack in ("pytorch", "pytorch-gpu")
-            for pool in POOLS
+            for stack, pool in (
+                ("pytorch", "intel-cpu"),
+                ("pytorch", "arm-cpu"),
+                ("pytorch-gpu", "nvidia-gpu"),
+            )
         ),
         steps=_steps(cells()[0]),
         flaky=(flaky(cells()[0]),),

@@ -261,6 +261,17 @@ def test_charts_say_in_words_what_they_show(chromium: Any, sites: Sites) -> None
         assert not watch.complaints
 
 
+def test_a_choice_without_data_says_so(chromium: Any, sites: Sites) -> None:
+    url = f"{sites.addresses['file']}trends.html"
+    with opened(chromium, url) as (page, watch):
+        ready(page)
+        page.select_option("#by-pool", "arm-cpu")
+        page.wait_for_selector("#speed-chart figure p")
+        assert page.inner_text("#speed-chart figure p") == "No data for this choice."
+        assert fragment(page) == {"pool": "arm-cpu"}
+        assert not watch.complaints
+
+
 # --- clock, theme, weight ---------------------------------------------------------------------
 
 
