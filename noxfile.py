@@ -79,8 +79,8 @@ def lh_ci(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """The tests; those that need a container engine run where one answers."""
-    _install(session, "[buildbot,test]")
+    """The tests; those that need a container engine, or a Chromium, run where there is one."""
+    _install(session, "[browser,buildbot,dashboard,test]")
     session.run("pytest", *session.posargs)
 
 
