@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -209,6 +210,24 @@ def make_jobs(
     )
 
 
+def split_job(job: Job, count: int) -> tuple[Job, ...]:
+    """At most `count` jobs of about equal size, numbered from 1 when there are several."""
+    size = math.ceil(len(job.cells) / count)
+    if size >= len(job.cells):
+        return (job,)
+    return tuple(
+        dataclasses.replace(job, id=f"{job.id}.{number}", cells=job.cells[start : start + size])
+        for number, start in enumerate(range(0, len(job.cells), size), 1)
+    )
+
+
+def fixed_chips(gpu: GpuPool) -> tuple[str, ...]:
+    """What code is made for whatever device is there; empty: that depends on the device."""
+    if gpu.chips is not None:
+        return gpu.chips
+    return (SPIRV,) if gpu.driver in ("opencl", "vulkan") else ()
+
+
 # --- how ---------------------------------------------------------------------------------------
 
 _Match = Callable[[PlannedCell, str], bool]
@@ -381,11 +400,8 @@ class _Here:
         return f"pool {name} is {wanted}; this machine is {here} ({host.cpu_model})"
 
     def chips(self, name: str, gpu: GpuPool) -> tuple[str, ...]:  # noqa: ARG002
-        if gpu.chips is not None:
-            return gpu.chips
-        if gpu.driver in ("opencl", "vulkan"):
-            return (SPIRV,)
-        return tuple(g.chip for g in self._host.gpus if g.vendor == gpu.device)[:1]
+        there = tuple(g.chip for g in self._host.gpus if g.vendor == gpu.device)
+        return fixed_chips(gpu) or there[:1]
 
 
 def _no_gpu(gpu: GpuPool, host: Host) -> str:

@@ -119,6 +119,27 @@ def engine_option(function: F) -> F:
     )(function)
 
 
+def keep_option(function: F) -> F:
+    """`--keep`."""
+    return click.option(
+        "--keep",
+        type=click.Choice(["never", "failed", "always"]),
+        default="failed",
+        show_default=True,
+        help="Whose IR to keep.",
+    )(function)
+
+
+def timeout_option(function: F) -> F:
+    """`--timeout`, in seconds."""
+    return click.option(
+        "--timeout",
+        callback=duration,
+        metavar="DURATION",
+        help="For each cell, instead of the matrix's: 90s.",
+    )(function)
+
+
 def json_option(function: F) -> F:
     """`--json`."""
     return click.option(

@@ -12,6 +12,7 @@ from orchestrator.cli.app import App
 from orchestrator.cli.running import Ran, interrupted, merged, terms, waiting_jobs
 from orchestrator.errors import UsageError
 from orchestrator.job import Job
+from orchestrator.plan import split_job
 from orchestrator.results.schema import RunInfo, RunPlan
 from orchestrator.results.store import Run, utc
 from orchestrator.results.verdict import is_red
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from orchestrator.backends.recorder import Reporter
     from orchestrator.plan import Serving
 
-_PRIORITIES = {"core": 10, "peripheral": 0}
 _CELLS = 4
 """A job of fewer is not split: a container takes seconds to be ready."""
 
@@ -71,6 +71,7 @@ def execute(
         DefinitionError: a file that the plan names is no longer what it was.
     """
     from orchestrator.backends import ordering
+    from orchestrator.backends.contract import PRIORITIES
     from orchestrator.backends.dispatch import Dispatcher
     from orchestrator.backends.signals import stopping
 
@@ -95,11 +96,11 @@ def execute(
                 jobs = waiting_jobs(run, plan, fresh)
                 fleet = backend.fleet() if jobs else None
                 sizes = {j.pool: len(fleet.serving(j.pool)) for j in jobs} if fleet else {}
-                common = _terms(app, run, plan)
+                common = order_terms(app, run, plan)
                 for job in _split(jobs, sizes):
                     folder = run.job_folder(job.id)
                     dispatcher.plan(ordering.write(folder, job, common).id)
-                dispatcher.go(_PRIORITIES)
+                dispatcher.go(PRIORITIES)
         except KeyboardInterrupt:
             machines.close(clock.monotonic() - started, ended=None)
             raise interrupted(app, run, len(dispatcher.results), len(waiting)) from None
@@ -109,7 +110,8 @@ def execute(
     return Ran(run=run, info=info, results=merged(plan, before, dispatcher.results), wall=wall)
 
 
-def _terms(app: App, run: Run, plan: RunPlan) -> Terms:
+def order_terms(app: App, run: Run, plan: RunPlan) -> Terms:
+    """What all orders of a run have in common."""
     from orchestrator.backends.ordering import Terms
 
     return Terms(
@@ -144,14 +146,7 @@ def _split(jobs: Iterable[Job], machines: Mapping[str, int]) -> Iterator[Job]:
     """Jobs of about equal size, as many as there are machines for them."""
     for job in jobs:
         most = max(1, math.ceil(len(job.cells) / _CELLS))
-        count = min(most, max(1, machines.get(job.pool, 1)))
-        if count == 1:
-            yield job
-            continue
-        size = math.ceil(len(job.cells) / count)
-        for number, start in enumerate(range(0, len(job.cells), size), 1):
-            cells = job.cells[start : start + size]
-            yield dataclasses.replace(job, id=f"{job.id}.{number}", cells=cells)
+        yield from split_job(job, min(most, max(1, machines.get(job.pool, 1))))
 
 
 class _Machines:

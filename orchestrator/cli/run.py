@@ -16,12 +16,13 @@ from orchestrator.cli import remote, running, story, timings
 from orchestrator.cli.app import App, pass_app
 from orchestrator.cli.params import (
     asked,
-    duration,
     engine_option,
     examples,
     filter_options,
     json_option,
+    keep_option,
     section,
+    timeout_option,
 )
 from orchestrator.cli.report import (
     SilentReporter,
@@ -72,25 +73,14 @@ from orchestrator.text import plain, plural
     show_default=True,
     help="Lower with the LLVM release, or with the MLIR bindings of the frontend's wheel.",
 )
-@click.option(
-    "--keep",
-    type=click.Choice(["never", "failed", "always"]),
-    default="failed",
-    show_default=True,
-    help="Whose IR to keep.",
-)
+@keep_option
 @click.option(
     "--workers",
     type=click.IntRange(1, 256),
     metavar="N",
     help="Cells at the same time. Default: by this machine's cores and memory.",
 )
-@click.option(
-    "--timeout",
-    callback=duration,
-    metavar="DURATION",
-    help="For each cell, instead of the matrix's: 90s.",
-)
+@timeout_option
 @click.option(
     "--retries",
     type=click.IntRange(0, 2),

@@ -105,6 +105,8 @@ class AgentFile(Keys):
     """Where the owner is told that it is sick: an address, a page."""
     backend: BackendName
     pools: Annotated[tuple[Name, ...], Field(min_length=1)]
+    chips: tuple[Text, ...] = ()
+    """Of its GPUs, such as `sm_90`: what code is made for in pools that name no chips."""
     level: Level
     """`probation`: its results are shown. `trusted`: they can turn a run red."""
     terms: Terms

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from orchestrator.config.objects import Config
 from orchestrator.fleet.models import BackendName
 from orchestrator.host import Host
-from orchestrator.plan import PlannedCell, plan_cells
+from orchestrator.plan import PlannedCell, fixed_chips, plan_cells
 from orchestrator.text import size
 
 MIN_DISK_BYTES = 20 << 30
@@ -43,6 +43,8 @@ class Offer:
     contact: str
     backend: BackendName
     pools: tuple[str, ...]
+    chips: tuple[str, ...] = ()
+    """Of its GPUs."""
     keys: tuple[str, ...]
     """Public ones, as text."""
     today: dt.date
@@ -79,6 +81,13 @@ def default_vendor(config: Config, host: Host, pools: Iterable[str]) -> str:
     return re.sub(r"[^a-z0-9]", "", known.lower()).lstrip("0123456789") or "unknown"
 
 
+def chips_of(config: Config, host: Host, pools: Iterable[str]) -> tuple[str, ...]:
+    """The host's chips that code must be made for, in those of the pools that name none."""
+    gpus = [config.matrix.pools[pool].gpu for pool in pools]
+    vendors = {gpu.device for gpu in gpus if gpu is not None and not fixed_chips(gpu)}
+    return tuple(dict.fromkeys(g.chip for g in host.gpus if g.vendor in vendors and not g.problem))
+
+
 def default_name(node: str) -> str:
     """A machine's own name, as far as an agent's name can have it."""
     return re.sub(r"[^a-z0-9]+", "-", node.partition(".")[0].lower()).strip("-") or "machine"
@@ -88,6 +97,7 @@ def render(offer: Offer) -> str:
     """The text of a new agent's file, for its owner to read and to change."""
     keys = "\n".join(key_lines(key, offer.today) for key in offer.keys)
     disk = min(_MOST_DISK_BYTES, offer.free_bytes // 2) >> 30
+    chips = f"chips: [{', '.join(map(_text, offer.chips))}] # of its GPUs\n" if offer.chips else ""
     return f"""\
 # yaml-language-server: $schema=../schemas/agent.schema.json
 #
@@ -99,7 +109,7 @@ owner: {_text(offer.owner)}
 contact: {_text(offer.contact)}
 backend: {offer.backend}
 pools: [{", ".join(offer.pools)}]
-# probation: its results are shown. trusted: they can turn a run red. Changed by review.
+{chips}# probation: its results are shown. trusted: they can turn a run red. Changed by review.
 level: probation
 
 # Whose signatures count. The private halves are on the machine alone.

@@ -16,7 +16,8 @@ from orchestrator.config.models import GpuPool, Pool
 from orchestrator.config.suggest import unknown
 from orchestrator.errors import InfrastructureError, UsageError
 from orchestrator.fleet.models import AgentFile
-from orchestrator.job import SPIRV, Device
+from orchestrator.job import Device
+from orchestrator.plan import fixed_chips
 from orchestrator.results.files import unwritable, write_atomically
 
 FLEET_FILE = "fleet.json"
@@ -90,11 +91,8 @@ class Fleet:
 
     def chips(self, name: str, gpu: GpuPool) -> tuple[str, ...]:
         """What to make code for on a pool: as it says, else every chip of its workers."""
-        if gpu.chips is not None:
-            return gpu.chips
-        if gpu.driver in ("opencl", "vulkan"):
-            return (SPIRV,)
-        return tuple(dict.fromkeys(c for worker in self.serving(name) for c in worker.chips))
+        found = dict.fromkeys(c for worker in self.serving(name) for c in worker.chips)
+        return fixed_chips(gpu) or tuple(found)
 
 
 def make_fleet(pools: Mapping[str, Pool], workers: Sequence[FleetWorker]) -> Fleet:
@@ -126,6 +124,7 @@ def registered(agents: Mapping[str, AgentFile]) -> list[FleetWorker]:
             pools=agent.pools,
             jobs=agent.terms.jobs,
             priority=agent.terms.priority,
+            chips=agent.chips,
             registered=True,
         )
         for name, agent in agents.items()

@@ -23,10 +23,9 @@ from orchestrator.backends.buildbot.fleet import (
     passwords,
     read_fleet,
 )
+from orchestrator.backends.contract import ARGV, PACK, PACKED
 from orchestrator.errors import ExitCode
 
-ARGV = ("lh-ci", "exec", "job/job.json", "--out", "out")
-"""What every backend runs, word for word."""
 MAX_RESULT_BYTES = 1 << 30
 _QUIET_S = 3600
 """Building an image may take long and say little."""
@@ -37,7 +36,6 @@ _UNPACK = (
     # what an interrupted attempt at the same job left is gone on with, anything else is not
     "{ cmp -s job/order.json out/order.json || rm -rf out; }"
 )
-_PACK = "tar -czf out.tar.gz --exclude=./lock --exclude=./jobs -C out ."
 _EXITS = {
     int(ExitCode.OK): SUCCESS,
     int(ExitCode.CELL_FAILED): FAILURE,
@@ -155,10 +153,10 @@ def _factory() -> Any:
                 sigtermTime=_END_S,
                 **common,
             ),
-            steps.ShellCommand(name="pack", command=["sh", "-c", _PACK], alwaysRun=True, **common),
+            steps.ShellCommand(name="pack", command=["sh", "-c", PACK], alwaysRun=True, **common),
             steps.FileUpload(
                 name="results",
-                workersrc="out.tar.gz",
+                workersrc=PACKED,
                 masterdest=util.Interpolate(f"{RESULTS}/%(prop:job)s/%(prop:buildnumber)s.tar.gz"),
                 workdir="build",
                 maxsize=MAX_RESULT_BYTES,

@@ -1,0 +1,1 @@
+"""The `buildkite` backend: steps from a plan, agents that run `lh-ci exec`, REST."""

@@ -1,0 +1,13 @@
+"""What every backend runs, word for word; whoever hands out jobs takes it from here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+ARGV = ("lh-ci", "exec", "job/job.json", "--out", "out")
+"""Carries out a job; run beside the folders of both."""
+PACK = "tar -czf out.tar.gz --exclude=./lock --exclude=./jobs -C out ."
+"""Makes one file of what it left; as a shell has it."""
+PACKED = "out.tar.gz"
+PRIORITIES: Mapping[str, int] = {"core": 10, "peripheral": 0}
+"""Of jobs, by tier: those with a higher one are begun first."""

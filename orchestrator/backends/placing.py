@@ -1,0 +1,130 @@
+"""A plan as jobs, each with the machines that it is for. Pure.
+
+Placing knows neither engines nor services: what is true of a job wherever it goes is said here, and
+`buildkite.steps` and `github.matrix` say it in the words of their service.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from orchestrator.backends.contract import PRIORITIES
+from orchestrator.fleet.models import AgentFile
+from orchestrator.fleet.serving import Group
+from orchestrator.job import Device, Job
+from orchestrator.plan import PlannedCell, make_jobs, split_job
+from orchestrator.results.schema import RunOptions
+
+CELLS = 25
+"""Of a job, unless told otherwise: a container takes seconds to be ready, and a machine that is
+lost takes no more than these with it."""
+_BUILD_S = 45 * 60.0
+"""To make a stack's image, the first time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placed:
+    """A job, and which machines may take it."""
+
+    job: Job
+    tier: str
+    """Of its best cell."""
+    priority: int
+    timeout_s: float
+    """For an image to be built, and for every cell to take all the time that it may."""
+    agent: str = ""
+    """The one agent that it is for; empty: any machine of its pool."""
+    machines: int = 1
+    """How many there are for it, as far as is known."""
+    probation: bool = False
+    """None of them is trusted: what it comes to is shown, and turns nothing red."""
+    hosted: bool = False
+    """It is for machines that the service hosts."""
+
+    @property
+    def device(self) -> Device:
+        """Whose GPU it has to itself."""
+        return self.job.device
+
+
+def place(
+    groups: Iterable[Group],
+    options: RunOptions,
+    *,
+    run: str,
+    cells: int = CELLS,
+    hosted: bool = False,
+) -> tuple[Placed, ...]:
+    """Jobs of at most `cells` cells each, in a stable order, with unique ids.
+
+    Args:
+        groups: cells by who takes them.
+        options: what was asked of the run.
+        run: its name.
+        cells: the most that a job has.
+        hosted: the machines are the service's own.
+    """
+    placed: list[Placed] = []
+    for group in groups:
+        tiers = {planned.cell.id: planned.tier for planned in group.cells}
+        for whole in _jobs(group.cells, options, run):
+            parts = split_job(whole, math.ceil(len(whole.cells) / cells))
+            placed += [_placed(job, group, tiers, hosted=hosted) for job in parts]
+    return _with_unique_ids(placed)
+
+
+def _jobs(cells: Sequence[PlannedCell], options: RunOptions, run: str) -> tuple[Job, ...]:
+    if options.timeout_s is not None:
+        cells = [
+            dataclasses.replace(
+                planned, cell=dataclasses.replace(planned.cell, timeout_s=options.timeout_s)
+            )
+            for planned in cells
+        ]
+    return make_jobs(
+        cells,
+        workers=options.workers,
+        toolchain=cast(Literal["auto", "release", "bindings"], options.toolchain),
+        keep=options.keep,
+        mode="run",
+        run=run,
+    )
+
+
+def _placed(job: Job, group: Group, tiers: dict[str, str], *, hosted: bool) -> Placed:
+    tier = max((tiers[cell.id] for cell in job.cells), key=lambda name: PRIORITIES.get(name, 0))
+    needed = _BUILD_S + sum(cell.timeout_s for cell in job.cells)
+    return Placed(
+        job=job,
+        tier=tier,
+        priority=PRIORITIES.get(tier, 0),
+        timeout_s=min([needed, *(agent.terms.time for agent in group.agents)]),
+        agent="" if group.whole else _first(group.agents),
+        machines=len(group.agents) if group.whole and group.agents else 1,
+        probation=bool(group.agents) and all(a.level == "probation" for a in group.agents),
+        hosted=hosted,
+    )
+
+
+def _first(agents: Sequence[AgentFile]) -> str:
+    """Agents come with the highest priority first."""
+    return agents[0].id if agents else ""
+
+
+def _with_unique_ids(placed: Sequence[Placed]) -> tuple[Placed, ...]:
+    """Two groups of one pool may have jobs of the same name."""
+    seen: dict[str, int] = {}
+    unique = []
+    for each in placed:
+        name = each.job.id
+        seen[name] = seen.get(name, 0) + 1
+        if seen[name] > 1:
+            job = dataclasses.replace(each.job, id=f"{name}-{seen[name]}")
+            unique.append(dataclasses.replace(each, job=job))
+        else:
+            unique.append(each)
+    return tuple(unique)

@@ -1,0 +1,106 @@
+"""A job's documents as one line of text, for services that carry text and not folders.
+
+A job's folder has its documents, the harness, workloads and goldens. All but the documents are in
+the checkout of the commit that the job was planned in, and the documents have the digest of each:
+so only they travel, and the folder is made again, byte for byte, where the job is run.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from orchestrator import records
+from orchestrator.backends import jobdir
+from orchestrator.errors import InfrastructureError, UsageError
+from orchestrator.job import Job, is_plain_path
+from orchestrator.order import JOB_FILE, ORDER_FILE
+from orchestrator.results.files import write_atomically
+
+_MAX_BYTES = 64 << 20
+"""Of both documents; a thousand cells have a tenth of it."""
+
+
+def encode(folder: Path) -> str:
+    """The documents of a job's folder.
+
+    Raises:
+        InfrastructureError: they cannot be read.
+    """
+    try:
+        documents = {name: (folder / name).read_text("utf-8") for name in (JOB_FILE, ORDER_FILE)}
+    except OSError as error:
+        raise InfrastructureError(f"{folder}: {error.strerror or error}") from error
+    packed = zlib.compress(json.dumps(documents, sort_keys=True).encode(), 9)
+    return base64.b64encode(packed).decode("ascii")
+
+
+def restore(text: str, folder: Path, root: Path) -> Job:
+    """Makes the job's folder again, from its documents and the checkout in `root`.
+
+    Args:
+        text: what `encode` gave.
+        folder: exists, empty.
+        root: a checkout of the commit that the job was planned in.
+
+    Raises:
+        UsageError: this is no such text.
+        DefinitionError: the checkout is of another commit.
+        InfrastructureError: the folder cannot be written.
+    """
+    documents = _documents(text)
+    try:
+        job = records.decode(Job, json.loads(documents[JOB_FILE]))
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"the job that was handed over is damaged: {error}") from error
+    places = _checkout(job, root)
+    if odd := [name for name in places if not is_plain_path(name)]:
+        raise UsageError(f"the job that was handed over names {odd[0]!r:.80}, no plain path")
+    jobdir.write(folder, job, places)
+    # written by the planner, and digested in the order: these bytes and no others
+    for name, document in documents.items():
+        write_atomically(folder / name, document.encode())
+    return job
+
+
+def check_travels(job: Job, files: Mapping[str, str], root: Path) -> None:
+    """Checks that a job needs nothing but what every checkout has.
+
+    Raises:
+        UsageError: names the first file that is somewhere else.
+    """
+    usual = _checkout(job, root)
+    for name in usual:
+        if Path(files[name]).resolve() != Path(usual[name]).resolve():
+            raise UsageError(
+                f"{files[name]} is not in the repository, and machines that work in a checkout of "
+                "it would not have it. Add it to recipes/workloads, or run it here"
+            )
+
+
+def _checkout(job: Job, root: Path) -> dict[str, str]:
+    """Where a checkout has the files that a job names."""
+    places = {}
+    for cell in job.cells:
+        places[cell.workload.file] = str(root / "recipes" / cell.workload.file)
+        if cell.golden is not None:
+            places[cell.golden.file] = str(root / cell.golden.file)
+    return places
+
+
+def _documents(text: str) -> dict[str, str]:
+    try:
+        unpacker = zlib.decompressobj()
+        data = unpacker.decompress(base64.b64decode(text.strip(), validate=True), _MAX_BYTES)
+        if unpacker.unconsumed_tail or not unpacker.eof:
+            raise UsageError("the job that was handed over is cut short, or far too large")
+        found = json.loads(data)
+    except (binascii.Error, zlib.error, ValueError, RecursionError) as error:
+        raise UsageError(f"the job that was handed over is damaged: {error}") from error
+    if not isinstance(found, dict) or set(found) != {JOB_FILE, ORDER_FILE}:
+        raise UsageError("what was handed over is no job")
+    return {name: str(document) for name, document in found.items()}
