@@ -78,6 +78,13 @@ def lh_ci(session: nox.Session) -> None:
 
 
 @nox.session
+def dashboard(session: nox.Session) -> None:
+    """The site of this workspace's runs, in site/: nox -s dashboard -- --serve."""
+    _install(session, "[dashboard]")
+    _lh_ci(session, "dashboard", *session.posargs)
+
+
+@nox.session
 def tests(session: nox.Session) -> None:
     """The tests; those that need a container engine, or a Chromium, run where there is one."""
     _install(session, "[browser,buildbot,dashboard,test]")
@@ -87,7 +94,7 @@ def tests(session: nox.Session) -> None:
 @nox.session
 def lint(session: nox.Session) -> None:
     """Formatting, lint and types, tests included."""
-    _install(session, "[lint]")
+    _install(session, "[browser,dashboard,lint]")
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
     session.run("mypy")

@@ -67,7 +67,7 @@ def test_every_pipeline_is_a_session_with_its_description(nox: FakeNox) -> None:
     pipelines = yaml.safe_load((ROOT / "matrix.yaml").read_text())["pipelines"]
     found = {name: function.__doc__ for name, function in nox.sessions.items()}
     assert {name: each["about"] for name, each in pipelines.items()}.items() <= found.items()
-    assert set(found) - set(pipelines) == {"lh-ci", "tests", "lint", "schema"}
+    assert set(found) - set(pipelines) == {"lh-ci", "dashboard", "tests", "lint", "schema"}
     assert nox.options.reuse_venv == "yes"
 
 
@@ -84,6 +84,13 @@ def test_an_environment_is_installed_once(nox: FakeNox, tmp_path: Path) -> None:
     assert first.installed == [("--editable", f"{ROOT}[browser,buildbot,dashboard,test]")]
     assert second.installed == []
     assert second.ran == [("pytest",)]
+
+
+def test_the_dashboard_installs_its_libraries(nox: FakeNox, tmp_path: Path) -> None:
+    session = FakeSession(tmp_path, "--serve")
+    nox.sessions["dashboard"](session)
+    assert session.installed == [("--editable", f"{ROOT}[dashboard]")]
+    assert session.ran == [("lh-ci", "dashboard", "--serve")]
 
 
 def test_lint_checks_format_style_and_types(nox: FakeNox, tmp_path: Path) -> None:
