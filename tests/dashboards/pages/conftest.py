@@ -21,12 +21,12 @@ BASE = "some/base"
 """The path under which the server has the site."""
 NOW = f"{AFTER}T09:00:00Z"
 """What the browser's clock says: seven hours after the newest run."""
-_REQUIRED = bool(os.environ.get("LH_REQUIRE_BROWSER"))
+_REQUIRED = bool(os.environ.get("REQUIRE_BROWSER"))
 
 
 def _without(reason: str) -> None:
     if _REQUIRED:
-        pytest.fail(f"LH_REQUIRE_BROWSER is set, and {reason}")
+        pytest.fail(f"REQUIRE_BROWSER is set, and {reason}")
     pytest.skip(reason)
 
 
