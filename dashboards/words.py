@@ -148,6 +148,11 @@ def pipeline_of(cell: str) -> str:
     return cell.partition(".")[0]
 
 
+def workload_of(row: str) -> str:
+    """Of a row of a grid, `workload.variant`."""
+    return row.rpartition(".")[0]
+
+
 def total(counts: Mapping[str, int]) -> int:
     """All cells of some counts."""
     return sum(counts.values())
@@ -169,4 +174,5 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "is_web": is_web,
     "pipeline_of": pipeline_of,
     "total": total,
+    "workload_of": workload_of,
 }

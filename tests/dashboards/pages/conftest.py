@@ -12,6 +12,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlparse
 
 import pytest
 
@@ -157,3 +158,8 @@ def ready(page: Any) -> None:
         figure.wait_for_selector("svg")
     if page.query_selector("#compare"):
         page.wait_for_selector(".results > *", state="attached")
+
+
+def fragment(page: Any) -> dict[str, str]:
+    """The filters in the address."""
+    return {name: values[0] for name, values in parse_qs(urlparse(page.url).fragment).items()}

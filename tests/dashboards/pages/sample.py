@@ -128,19 +128,19 @@ def refs(name: str) -> tuple[doc.CellRef, ...]:
 
 def sample() -> Sample:
     """The whole site."""
-    from tests.dashboards.pages import records
+    from tests.dashboards.pages import records, records_data, records_other
 
     stems = {name.split(".")[0] for name in STATES}
     return Sample(
         pages={
             "index.html": records.tonight(),
             "compare.html": doc.ComparePage(night=AFTER, previous=BEFORE),
-            "agents.html": records.agents(),
-            "expectations.html": records.expectations(),
-            "trends.html": records.trends(),
-            **{f"pipelines/{name}.html": records.pipeline(name) for name in PIPELINES},
-            **{f"workloads/{stem}.html": records.workload(stem) for stem in sorted(stems)},
+            "agents.html": records_other.agents(),
+            "expectations.html": records_other.expectations(),
+            "trends.html": records_other.trends(),
+            **{f"pipelines/{name}.html": records_other.pipeline(name) for name in PIPELINES},
+            **{f"workloads/{stem}.html": records_other.workload(stem) for stem in sorted(stems)},
             **{cell.href: records.cell_page(cell) for cell in cells()},
         },
-        data=records.data(),
+        data=records_data.data(),
     )
