@@ -11,6 +11,7 @@ from orchestrator.job import Outcome
 ON_DEVICE = ("execute", "compare")
 """The phases in which a device can be to blame: it runs, or what it wrote is looked at."""
 SEEN = "GPU fault seen from outside"
+_ALIKE = "A kernel that never ends and a GPU that hangs look the same from outside"
 
 
 def hung(outcome: Outcome) -> bool:
@@ -22,6 +23,12 @@ def hung(outcome: Outcome) -> bool:
 def doubtful(outcome: Outcome) -> bool:
     """Whether a cell ended so that its device has to be asked before the next one runs on it."""
     return hung(outcome) or (outcome.status == "miss" and outcome.phase == "execute")
+
+
+def either(phase: str, message: str, evidence: Sequence[Evidence]) -> bool:
+    """Whether a `miss` may be the program's doing after all: a hang, a death beside a reset."""
+    unclear = against(evidence, "unclear") is not None or _ALIKE in message
+    return phase in ON_DEVICE and unclear
 
 
 def judge(outcome: Outcome, evidence: Sequence[Evidence], cell: str) -> Outcome:
@@ -69,10 +76,7 @@ def _miss(outcome: Outcome, why: str) -> Outcome:
 
 
 def _cannot_tell(cell: str) -> str:
-    return (
-        "A kernel that never ends and a GPU that hangs look the same from outside, so this is no "
-        f"verdict: {_rerun(cell)}"
-    )
+    return f"{_ALIKE}, so this is no verdict: {_rerun(cell)}"
 
 
 def _rerun(cell: str) -> str:
