@@ -1,22 +1,18 @@
 """What was done for the jobs of a run, a line each, written before the next thing is done.
 
-A dispatcher may be killed at any moment: what comes after it reads these lines and goes on. A line
-that was cut short was not written; what it would have told is done again, and everything that a
-line announces can be done twice without anything happening twice.
+A dispatcher may be killed at any moment: what comes after it reads these lines and goes on. What a
+line would have told that was cut short is done again, and everything that a line announces can be
+done twice without anything happening twice.
 """
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from orchestrator import records
-from orchestrator.errors import InfrastructureError
-from orchestrator.results.files import unwritable
+from orchestrator.results.lines import Lines
 
 Event = Literal["planned", "submitted", "claimed", "lost", "collecting", "collected", "abandoned"]
 
@@ -69,9 +65,9 @@ class Journal:
         Raises:
             InfrastructureError: a line is whole, and not what we write.
         """
-        self._path = path
+        self._lines = Lines(path, Entry)
         self.jobs: dict[str, JobState] = {}
-        for entry in self._read():
+        for entry in self._lines.read():
             self._apply(entry)
 
     def add(self, entry: Entry) -> None:
@@ -80,43 +76,12 @@ class Journal:
         Raises:
             InfrastructureError: the disk is full, or cannot be written.
         """
-        line = records.dumps(entry).encode() + b"\n"
-        try:
-            with self._path.open("ab") as file:
-                if file.tell() and not self._whole():
-                    line = b"\n" + line
-                file.write(line)
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            raise unwritable(self._path, error) from error
+        self._lines.add(entry)
         self._apply(entry)
 
     def open_jobs(self) -> tuple[JobState, ...]:
         """Jobs that are not over, in the order in which they were planned."""
         return tuple(state for state in self.jobs.values() if not state.over)
-
-    def _whole(self) -> bool:
-        with self._path.open("rb") as file:
-            file.seek(-1, os.SEEK_END)
-            return file.read(1) == b"\n"
-
-    def _read(self) -> Iterator[Entry]:
-        try:
-            lines = self._path.read_bytes().split(b"\n")
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise InfrastructureError(f"{self._path}: {error.strerror or error}") from error
-        for number, line in enumerate(lines, 1):
-            try:
-                document = json.loads(line)
-            except ValueError:
-                continue  # cut short, or what follows the last line
-            try:
-                yield records.decode(Entry, document)
-            except records.RecordError as error:
-                raise InfrastructureError(f"{self._path}:{number} is damaged: {error}") from error
 
     def _apply(self, entry: Entry) -> None:
         state = self.jobs.setdefault(entry.job, JobState(job=entry.job))

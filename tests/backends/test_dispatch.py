@@ -232,13 +232,13 @@ def _torn(bomb: Bomb) -> Any:
 
     def add(self: Journal, entry: Entry) -> None:
         bomb.tick()
-        size = self._path.stat().st_size if self._path.exists() else 0
+        size = self._lines.path.stat().st_size if self._lines.path.exists() else 0
         original(self, entry)
         try:
             bomb.tick()
         except KilledError:
-            data = self._path.read_bytes()
-            self._path.write_bytes(data[: size + (len(data) - size) // 2])
+            data = self._lines.path.read_bytes()
+            self._lines.path.write_bytes(data[: size + (len(data) - size) // 2])
             raise
         bomb.tick()
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from orchestrator.fleet import public
+from orchestrator.fleet.models import AgentFile
 
 KEY_A = public.to_text(b"a" * 32)
 KEY_B = public.to_text(b"b" * 32)
@@ -51,3 +56,11 @@ def write_agents(root: Path) -> None:
     (root / "agents").mkdir(exist_ok=True)
     (root / FILE).write_text(AGENT, encoding="utf-8")
     (root / "agents/_orchestrator.yaml").write_text(ORCHESTRATOR, encoding="utf-8")
+
+
+def agent(name: str = "lab-1", *, terms: dict[str, Any] | None = None, **fields: Any) -> AgentFile:
+    """A registered machine; by default as above."""
+    document = yaml.safe_load(AGENT)
+    document |= {"name": name, **fields}
+    document["terms"] |= terms or {}
+    return AgentFile.model_validate_json(json.dumps(document, default=str))
