@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dashboards import documents as doc
 from dashboards.facts import Facts
 from dashboards.kinds import kind
-from dashboards.nights import NONE, PASS, STATUSES, XFAIL, is_red
+from dashboards.nights import MISS, NONE, PASS, STATUSES, XFAIL, is_red, is_verdict
 from dashboards.speed import by_cell
 from dashboards.texts import one_line
 from orchestrator import records
@@ -153,34 +153,32 @@ def _attempts(facts: Facts) -> dict[int, doc.Attempt]:
     told = is_red(column) | (column == XFAIL) | (column == STATUSES.index("miss"))
     cells = np.flatnonzero(told).tolist()
     rows = nights.row[cells, last].tolist()
-    greens = [_green_before(facts, cell) for cell in cells]
-    before = [int(nights.row[cell, green]) for cell, green in zip(cells, greens, strict=True)]
+    turns = [_turn(facts, cell) for cell in cells]
+    around = [int(nights.row[c, n]) for c, turn in zip(cells, turns, strict=True) for n in turn]
     texts = nights.table.read("details", rows)
-    content = nights.table.read("content", [*rows, *before])
+    content = nights.table.read("content", [*rows, *around])
+
+    def at(row: int) -> Surroundings:
+        return surroundings(nights.table, row, content[row])
+
     return {
-        cell: _attempt(
-            facts,
-            cell,
-            green,
-            unpack(texts[row]),
-            surroundings(nights.table, row, content[row]),
-            surroundings(nights.table, then, content[then]) if green >= 0 else None,
-        )
-        for cell, row, green, then in zip(cells, rows, greens, before, strict=True)
+        cell: _attempt(facts, cell, turn, unpack(texts[row]), at)
+        for cell, row, turn in zip(cells, rows, turns, strict=True)
     }
 
 
 def _attempt(
     facts: Facts,
     cell: int,
-    green: int,
+    turn: tuple[int, int] | tuple[()],
     found: Mapping[str, object],
-    here: Surroundings,
-    then: Surroundings | None,
+    at: Callable[[int], Surroundings],
 ) -> doc.Attempt:
-    """`green` is the last green night before, or -1; `then`, what was around the cell then."""
+    """`turn`: see `_turn`; `at` gives what was around the attempt of a row."""
     nights, last = facts.nights, facts.last
     row = int(nights.row[cell, last])
+    here = at(row)
+    differs = changes(*(at(int(nights.row[cell, night])) for night in turn)) if turn else ()
     return doc.Attempt(
         run=nights.table.runs[int(nights.table.run[row])].run,
         night=nights.nights[last],
@@ -188,13 +186,9 @@ def _attempt(
         agent=nights.text("agent", cell, last),
         expectation=nights.text("expectation", cell, last),
         notes=_strings(found.get("notes")),
-        changed_since=nights.nights[green] if green >= 0 else "",
-        changes=tuple(
-            doc.ChangeView(
-                what=one_line(c.what), before=one_line(c.before), after=one_line(c.after)
-            )
-            for c in (changes(then, here) if then else ())
-        ),
+        last_green=nights.nights[turn[0]] if turn else "",
+        first_bad=nights.nights[turn[1]] if turn else "",
+        changes=tuple(_change(each) for each in differs),
         errors=tuple(_errors(found.get("errors"))),
         evidence=tuple(one_line(piece.text) for piece in _records(Evidence, found.get("evidence"))),
         stages=tuple(
@@ -214,9 +208,18 @@ def _change(change: Change) -> doc.ChangeView:
     )
 
 
-def _green_before(facts: Facts, cell: int) -> int:
-    green = np.flatnonzero(facts.nights.status[cell, : facts.last] == PASS)
-    return int(green[-1]) if len(green) else -1
+def _turn(facts: Facts, cell: int) -> tuple[int, int] | tuple[()]:
+    """The last night on which a cell passed, and the first after it on which it did not: what
+    differs between them is what can have turned it. Empty: it never passed.
+    """
+    column = facts.nights.status[cell, : facts.last + 1]
+    green = np.flatnonzero(column == PASS)
+    if not len(green):
+        return ()
+    last = int(green[-1])
+    later = column[last + 1 :]
+    bad = np.flatnonzero(is_verdict(later) if is_verdict(later).any() else later == MISS)
+    return last, last + 1 + int(bad[0])
 
 
 def surroundings(table: Table, row: int, content: str) -> Surroundings:

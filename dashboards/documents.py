@@ -379,9 +379,12 @@ class Attempt:
     agent: str
     expectation: str
     notes: tuple[str, ...]
-    changed_since: str
-    """The last green night before; empty: it never was green."""
+    last_green: str
+    """The last night on which it passed; empty: it never did."""
+    first_bad: str
+    """The first night after that on which it ran and did not pass."""
     changes: tuple[ChangeView, ...]
+    """What was different on the first bad night from what it was on the last green one."""
     errors: tuple[ErrorView, ...]
     evidence: tuple[str, ...]
     stages: tuple[StageView, ...]

@@ -168,7 +168,8 @@ def _attempt(cell: Cell, status: str) -> doc.Attempt:
         agent="lab-3",
         expectation="known: tm_tensor.scan (issue 4574)" if status in ("xfail", "xpass") else "",
         notes=("the expected failure does not apply: it expired on 2026-10-01",),
-        changed_since="" if never else BEFORE,
+        last_green="" if never else BEFORE,
+        first_bad="" if never else AFTER,
         changes=() if never else changes,
         errors=(
             doc.ErrorView(
