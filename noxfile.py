@@ -21,6 +21,13 @@ PYTHON = (3, 11)
 STOP_S = 60.0
 """After Ctrl-C: as long as it takes to end containers and to write what is known."""
 
+SERVICES = {
+    "github-workflows": ".github/workflows/*.yml",
+    "github-actions": ".github/actions/*/action.yml",
+    "buildkite": ".buildkite/*.yml",
+}
+"""Files that services read, by the schema that each publishes."""
+
 nox.needs_version = ">=2025.2.9"
 nox.options.reuse_venv = "yes"
 nox.options.sessions = ["lint", "tests"]
@@ -93,11 +100,23 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Formatting, lint and types, tests included."""
+    """Formatting, lint and types, tests included; and the files that services read."""
     _install(session, "[browser,dashboard,lint]")
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
     session.run("mypy")
+    _lh_ci(session, "workflows", "--check")
+    for kind, pattern in SERVICES.items():
+        paths = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(pattern))
+        session.run("check-jsonschema", "--builtin-schema", f"vendor.{kind}", *paths)
+    session.run("zizmor", "--offline", "--no-progress", "--persona=auditor", ".github")
+
+
+@nox.session
+def workflows(session: nox.Session) -> None:
+    """Write the files that GitHub and Buildkite read again, from the matrix."""
+    _install(session)
+    _lh_ci(session, "workflows", "--write")
 
 
 @nox.session

@@ -57,7 +57,6 @@ def place(
     *,
     run: str,
     cells: int = CELLS,
-    hosted: bool = False,
 ) -> tuple[Placed, ...]:
     """Jobs of at most `cells` cells each, in a stable order, with unique ids.
 
@@ -66,14 +65,13 @@ def place(
         options: what was asked of the run.
         run: its name.
         cells: the most that a job has.
-        hosted: the machines are the service's own.
     """
     placed: list[Placed] = []
     for group in groups:
         tiers = {planned.cell.id: planned.tier for planned in group.cells}
         for whole in _jobs(group.cells, options, run):
             parts = split_job(whole, math.ceil(len(whole.cells) / cells))
-            placed += [_placed(job, group, tiers, hosted=hosted) for job in parts]
+            placed += [_placed(job, group, tiers) for job in parts]
     return _with_unique_ids(placed)
 
 
@@ -95,7 +93,7 @@ def _jobs(cells: Sequence[PlannedCell], options: RunOptions, run: str) -> tuple[
     )
 
 
-def _placed(job: Job, group: Group, tiers: dict[str, str], *, hosted: bool) -> Placed:
+def _placed(job: Job, group: Group, tiers: dict[str, str]) -> Placed:
     tier = max((tiers[cell.id] for cell in job.cells), key=lambda name: PRIORITIES.get(name, 0))
     needed = _BUILD_S + sum(cell.timeout_s for cell in job.cells)
     return Placed(
@@ -106,7 +104,7 @@ def _placed(job: Job, group: Group, tiers: dict[str, str], *, hosted: bool) -> P
         agent="" if group.whole else _first(group.agents),
         machines=len(group.agents) if group.whole and group.agents else 1,
         probation=bool(group.agents) and all(a.level == "probation" for a in group.agents),
-        hosted=hosted,
+        hosted=group.hosted,
     )
 
 

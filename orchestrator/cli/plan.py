@@ -23,7 +23,13 @@ from orchestrator.cli.params import (
 from orchestrator.cli.selecting import choose, skips
 from orchestrator.errors import ExitCode, UsageError
 from orchestrator.fleet.agents import load_fleet
-from orchestrator.fleet.serving import AnyMachines, HostedMachines, Machines, RegisteredMachines
+from orchestrator.fleet.serving import (
+    AnyMachines,
+    BothMachines,
+    HostedMachines,
+    Machines,
+    RegisteredMachines,
+)
 from orchestrator.results.schema import RunOptions, RunPlan
 from orchestrator.text import plain, plural, seconds, table
 
@@ -57,8 +63,8 @@ _FORGES = ("buildkite", "github")
     "--machines",
     type=click.Choice(get_args(Machines)),
     help="Whose: as if there were some for every pool (any), the agents in agents/ of that "
-    "service (registered), those that the service hosts. Default: registered for buildkite and "
-    "github, else any.",
+    "service (registered), those that the service hosts, or these where there is no agent (both). "
+    "Default: registered for buildkite and github, else any.",
 )
 @click.option("--branch", default="main", show_default=True, help="Of the code, for agents' terms.")
 @click.option(
@@ -102,7 +108,6 @@ def command(app: App, /, selection: tuple[str, ...], **given: Any) -> int:
         plan.options,
         run=run.name if run else "run",
         cells=given["cells_per_job"],
-        hosted=given["machines"] == "hosted",
     )
     if run is not None and folder is not None:
         _write(app, run, folder, plan, placed)
@@ -118,7 +123,8 @@ def _machines(app: App, given: dict[str, Any]) -> AnyMachines:
     agents = load_fleet(app.root).agents
     if given["machines"] == "any":
         return AnyMachines(agents)
-    return RegisteredMachines(agents, form if form in _FORGES else None, given["branch"])
+    registered = RegisteredMachines(agents, form if form in _FORGES else None, given["branch"])
+    return BothMachines(registered) if given["machines"] == "both" else registered
 
 
 def _options(given: dict[str, Any]) -> RunOptions:

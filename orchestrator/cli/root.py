@@ -39,6 +39,7 @@ _COMMANDS = {
     "dashboard": "orchestrator.cli.dashboard",
     "clean": "orchestrator.cli.clean",
     "schema": "orchestrator.cli.schema",
+    "workflows": "orchestrator.cli.workflows",
 }
 """Command to the module whose `command` it is; imported when needed, so that all start fast."""
 

@@ -12,7 +12,7 @@ from orchestrator.config.models import GpuPool, Pool
 from orchestrator.fleet.models import AgentFile, BackendName
 from orchestrator.plan import PlannedCell, fixed_chips
 
-Machines = Literal["any", "registered", "hosted"]
+Machines = Literal["any", "registered", "hosted", "both"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +24,8 @@ class Group:
     """Who takes them; empty: hosted, or any."""
     whole: bool
     """Whether they are all agents of their pool, so that its name is enough to find them."""
+    hosted: bool = False
+    """For machines that the service hosts."""
 
 
 class AnyMachines:
@@ -67,6 +69,10 @@ class HostedMachines(AnyMachines):
         if pool.gpu.device not in ("software", "none"):
             return f"pool {name} needs a GPU, and hosted machines have none"
         return super().refusal(name, pool)
+
+    def groups(self, cells: Iterable[PlannedCell]) -> tuple[Group, ...]:
+        """All runnable cells."""
+        return tuple(dataclasses.replace(group, hosted=True) for group in super().groups(cells))
 
 
 class RegisteredMachines(AnyMachines):
@@ -132,6 +138,42 @@ class RegisteredMachines(AnyMachines):
             )
             for (pool, agents), group in found.items()
         )
+
+
+class BothMachines(AnyMachines):
+    """Registered agents, and what the service hosts for pools that have none of them."""
+
+    def __init__(self, registered: RegisteredMachines) -> None:
+        """`registered`: come first."""
+        super().__init__({})
+        self._registered = registered
+        self._hosted = HostedMachines()
+        self._theirs: dict[str, bool] = {}
+
+    def refusal(self, name: str, pool: Pool) -> str:
+        """Why neither serves it."""
+        why = self._registered.refusal(name, pool)
+        self._theirs[name] = bool(why) and not self._hosted.refusal(name, pool)
+        return "" if self._theirs[name] else why
+
+    def chips(self, name: str, gpu: GpuPool) -> tuple[str, ...]:
+        """Hosted machines have none of their own."""
+        return self._registered.chips(name, gpu)
+
+    def judged(self, cells: Iterable[PlannedCell]) -> tuple[PlannedCell, ...]:
+        """The cells, those with a reason that nobody would take."""
+        return tuple(
+            planned if self._theirs.get(planned.cell.pool) else judged
+            for planned in cells
+            for judged in self._registered.judged([planned])
+        )
+
+    def groups(self, cells: Iterable[PlannedCell]) -> tuple[Group, ...]:
+        """Registered agents' first."""
+        every = tuple(cells)
+        hosted = [c for c in every if self._theirs.get(c.cell.pool)]
+        own = [c for c in every if not self._theirs.get(c.cell.pool)]
+        return (*self._registered.groups(own), *self._hosted.groups(hosted))
 
 
 def _matches(name: str, globs: Iterable[str]) -> bool:

@@ -19,7 +19,12 @@ from orchestrator.config.models import GpuPool, Pool
 from orchestrator.errors import UsageError
 from orchestrator.fleet import public
 from orchestrator.fleet.models import AgentFile
-from orchestrator.fleet.serving import AnyMachines, HostedMachines, RegisteredMachines
+from orchestrator.fleet.serving import (
+    AnyMachines,
+    BothMachines,
+    HostedMachines,
+    RegisteredMachines,
+)
 from orchestrator.job import Cell, Device, Workload
 from orchestrator.plan import PlannedCell
 from orchestrator.results.schema import RunOptions
@@ -128,6 +133,19 @@ class TestPlace:
             pool = Pool(tier="core", about="", gpu=gpu)
             assert (HostedMachines().refusal("x", pool) == "") is served
 
+    def test_hosted_machines_take_what_no_agent_does(self) -> None:
+        gpu = GpuPool(driver="vulkan", device="software")
+        software, cpu = Pool(tier="core", about="", gpu=gpu), Pool(tier="core", about="")
+        machines = BothMachines(fleet(agent("a"), agent("b", terms={"pipelines": ["q"]})))
+        assert machines.refusal("software-gpu", software) == ""
+        assert machines.refusal(CPU, cpu) == ""
+        assert "no agent is registered" in machines.refusal("arm-cpu", cpu)
+        jobs = placed([planned(1, "software-gpu"), planned(2)], machines)
+        assert [(job.job.pool, job.hosted, job.agent) for job in jobs] == [
+            (CPU, False, "lab-a"),
+            ("software-gpu", True, ""),
+        ]
+
 
 class TestBuildkite:
     """Steps of a pipeline."""
@@ -187,7 +205,7 @@ class TestGitHub:
         assert len(json.dumps(document)) < MOST_BYTES
 
     def test_hosted_runners_and_agents(self) -> None:
-        (chunk,) = chunks(placed([planned(1)], ANY, hosted=True))["chunk"]
+        (chunk,) = chunks(placed([planned(1)], HostedMachines()))["chunk"]
         assert chunk["include"][0]["runner"] == ["ubuntu-24.04"]
         machines = fleet(agent("a", terms={"pipelines": ["q"]}), agent("b"))
         (chunk,) = chunks(placed([planned(1)], machines))["chunk"]

@@ -67,7 +67,9 @@ def test_every_pipeline_is_a_session_with_its_description(nox: FakeNox) -> None:
     pipelines = yaml.safe_load((ROOT / "matrix.yaml").read_text())["pipelines"]
     found = {name: function.__doc__ for name, function in nox.sessions.items()}
     assert {name: each["about"] for name, each in pipelines.items()}.items() <= found.items()
-    assert set(found) - set(pipelines) == {"lh-ci", "dashboard", "tests", "lint", "schema"}
+    assert set(found) - set(pipelines) == {
+        *("lh-ci", "dashboard", "tests", "lint", "schema", "workflows"),
+    }
     assert nox.options.reuse_venv == "yes"
 
 
@@ -96,7 +98,14 @@ def test_the_dashboard_installs_its_libraries(nox: FakeNox, tmp_path: Path) -> N
 def test_lint_checks_format_style_and_types(nox: FakeNox, tmp_path: Path) -> None:
     session = FakeSession(tmp_path)
     nox.sessions["lint"](session)
-    assert session.ran == [("ruff", "check"), ("ruff", "format", "--check"), ("mypy",)]
+    assert session.ran[:3] == [("ruff", "check"), ("ruff", "format", "--check"), ("mypy",)]
+    assert [words[0] for words in session.ran[3:]] == [
+        "lh-ci",
+        *["check-jsonschema"] * 3,
+        "zizmor",
+    ]
+    checked = [word for words in session.ran for word in words if word.endswith(".yml")]
+    assert {".github/workflows/ci.yml", ".github/actions/exec/action.yml"} < set(checked)
 
 
 def test_its_header_names_what_it_imports() -> None:

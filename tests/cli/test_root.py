@@ -40,6 +40,7 @@ COMMANDS = [
     "dashboard",
     "clean",
     "schema",
+    "workflows",
 ]
 
 
