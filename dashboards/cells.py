@@ -15,6 +15,7 @@ from dashboards.speed import by_cell
 from dashboards.texts import one_line
 from orchestrator import records
 from orchestrator.compare.numeric import details
+from orchestrator.compare.picture import BINS
 from orchestrator.health.evidence import Evidence
 from orchestrator.job import OutputError, StageTime
 from orchestrator.results.changes import Change, Surroundings, changes
@@ -25,6 +26,7 @@ _TRANSITIONS = 60
 _LAST_WORDS = 20_000
 _LONG = 2_000
 _MOST_LINES = 200
+_GRID = 64
 
 
 def cell_pages(facts: Facts) -> Iterator[doc.CellPage]:
@@ -234,7 +236,24 @@ def surroundings(table: Table, row: int, content: str) -> Surroundings:
 def _errors(found: object) -> Iterator[doc.ErrorView]:
     for error in _records(OutputError, found):
         head, *rest = details(error) or ("",)
-        yield doc.ErrorView(title=one_line(head), lines=tuple(one_line(line) for line in rest))
+        yield doc.ErrorView(
+            title=one_line(head),
+            lines=tuple(one_line(line) for line in rest),
+            # of other numbers of bins nobody knows what they mean
+            histogram=tuple(zip(BINS, error.histogram, strict=False))
+            if len(error.histogram) == len(BINS)
+            else (),
+            picture=_grid(error.picture),
+        )
+
+
+def _grid(picture: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+    """Within its bounds: what other machines send may be anything."""
+    width = len(picture[0]) if picture else 0
+    good = len(picture) <= _GRID and 0 < width <= _GRID
+    if not good or any(len(row) != width for row in picture):
+        return ()
+    return tuple(tuple(min(max(value, 0), 100) for value in row) for row in picture)
 
 
 def _records(kind: type[records.T], found: object) -> Iterator[records.T]:

@@ -324,6 +324,10 @@ class ErrorView:
 
     title: str
     lines: tuple[str, ...]
+    histogram: tuple[tuple[str, int], ...] = ()
+    """Error in units of the tolerance, in words, and how many elements."""
+    picture: tuple[tuple[int, ...], ...] = ()
+    """Per cent of elements that are off, in a coarse grid of rows of equal length."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -273,6 +273,10 @@ class OutputError:
     """Where the tolerance comes from."""
     pattern: str = ""
     """What the layout of the mismatches looks like, in words; empty when nothing is off."""
+    histogram: tuple[int, ...] = ()
+    """Elements by error in units of the tolerance, in the bins of `compare.picture.BINS`."""
+    picture: tuple[tuple[int, ...], ...] = ()
+    """Per cent of elements that are off, in a coarse grid; see `compare.picture`."""
 
 
 @dataclass(frozen=True, kw_only=True)

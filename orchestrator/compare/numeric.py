@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from orchestrator.compare.pattern import describe
+from orchestrator.compare.picture import histogram, picture
 from orchestrator.harness.elements import FLOATS, ElementType, to_float64
 from orchestrator.job import OutputError, Tolerance
 
@@ -105,6 +106,8 @@ def _report(
         atol=tolerance.atol,
         reason=tolerance.reason,
         pattern=describe(wrong),
+        histogram=histogram(error, allowed),
+        picture=picture(wrong),
     )
 
 

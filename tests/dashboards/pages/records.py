@@ -175,6 +175,8 @@ def _attempt(cell: Cell, status: str) -> doc.Attempt:
             doc.ErrorView(
                 title="output_0 16x32 f32: 288 of 512 elements off",
                 lines=("worst 0.41 at [0,15]", "▁▁▁▁▁▁▁█", "pattern: last column of every 16"),
+                histogram=(("equal", 100), ("within it", 124), ("beyond", 288)),
+                picture=((0, 0, 50), (0, 1, 100)),
             ),
         ),
         evidence=("Xid 48 on GPU 0 at 02:07:11",),
