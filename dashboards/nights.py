@@ -222,9 +222,11 @@ def nights_of(table: Table) -> Nights:
 
 
 def _seconds(column: Floats, row: Ints, passed: NDArray[np.bool_]) -> Floats:
+    """What no clock can have measured is no sample: results come from other machines."""
     matrix = np.full(row.shape, np.nan)
     matrix[passed] = column[row[passed]]
-    return matrix
+    possible = (matrix > _SHORTEST_S) & (matrix < _LONGEST_S)
+    return np.where(possible, matrix, np.nan)
 
 
 def _statuses(table: Table) -> Codes:
@@ -253,6 +255,7 @@ def _counting(
     return row, attempts
 
 
+_SHORTEST_S, _LONGEST_S = 1e-9, 1e7
 _MOST_ATTEMPTS = (1 << 15) - 1
 
 
