@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
+from rich.text import Text
 
 from orchestrator.cli.app import App, pass_app
 from orchestrator.cli.params import examples, json_option
@@ -14,6 +17,9 @@ from orchestrator.cli.report import console
 from orchestrator.errors import ExitCode, UsageError
 from orchestrator.text import counts as counted
 from orchestrator.text import one_line, plural
+
+_SLACK_HOURS = 2.0
+"""A night may start and take this much later before the site says that it is late."""
 
 
 @click.command(
@@ -76,15 +82,15 @@ def command(app: App, /, **given: Any) -> int:
 
     results = Path.cwd() / given["results"] if given["results"] else app.runs.folder
     out = Path.cwd() / given["out"]
-    say = (lambda _: None) if given["as_json"] else _progress
-    built = pages.make(
-        results,
-        app.state / "history",
-        out,
-        pages.Options(title=given["title"], expected_hours=given["every"] + 2),
-        given["url"],
-        say,
-    )
+    with _progress(quiet=given["as_json"]) as say:
+        built = pages.make(
+            results,
+            app.state / "history",
+            out,
+            pages.Options(title=given["title"], expected_hours=given["every"] + _SLACK_HOURS),
+            given["url"],
+            say,
+        )
     if given["as_json"]:
         document = {
             "schema": 1,
@@ -105,8 +111,15 @@ def command(app: App, /, **given: Any) -> int:
     return ExitCode.OK
 
 
-def _progress(line: str) -> None:
-    click.echo(f"      {one_line(line)}", err=True)
+@contextlib.contextmanager
+def _progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Gives what is told of the work: one line that changes on a terminal, else nothing."""
+    screen = console(stderr=True)
+    if quiet or not screen.is_terminal:
+        yield lambda _: None
+        return
+    with screen.status("looking for results") as status:
+        yield lambda line: status.update(Text(one_line(line, screen.width - 4)))
 
 
 def _show(app: App, built: Any, out: Path) -> None:
