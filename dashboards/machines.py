@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dashboards.nights import Nights
 from dashboards.stats import wilson_lower
@@ -27,15 +28,18 @@ class Machines:
         shape = (len(self.names), len(nights.nights))
         rows = np.flatnonzero((table.numbers["attempt"] > 0) & (nights.row_night >= 0))
         miss = table.texts["status"].code("miss")
-        self.rows = rows[nights.row_cell[rows] >= 0].astype(np.int32)
-        self.agent = table.texts["agent"].codes[self.rows]
-        self.night = nights.row_night[self.rows]
-        self.missed = table.texts["status"].codes[self.rows] == miss
-        self.attempts = np.zeros(shape, dtype=np.int64)
-        self.misses = np.zeros(shape, dtype=np.int64)
-        np.add.at(self.attempts, (self.agent, self.night), 1)
-        np.add.at(self.misses, (self.agent[self.missed], self.night[self.missed]), 1)
+        rows = rows[nights.row_cell[rows] >= 0]
+        agent = table.texts["agent"].codes[rows]
+        # together by agent, so that one machine costs what it ran
+        order = np.argsort(agent, kind="stable")
+        self._rows = rows[order].astype(np.int32)
+        self._starts = np.searchsorted(agent[order], np.arange(len(self.names) + 1))
+        night = nights.row_night[rows]
+        self.attempts = _counted(agent, night, shape)
+        missed = table.texts["status"].codes[rows] == miss
+        self.misses = _counted(agent[missed], night[missed], shape)
         self.sick = wilson_lower(self.misses, self.attempts) > SICK_RATE
+        self._miss = miss
 
     def sick_since(self, agent: int) -> int:
         """The first night of the sickness that an agent has tonight; -1: it is well."""
@@ -52,7 +56,9 @@ class Machines:
     def causes(self, agent: int, first: int = 0) -> list[tuple[str, int]]:
         """What misses said, the most frequent first; one text stands for those that are alike."""
         table = self.nights.table
-        mine = self.rows[(self.agent == agent) & self.missed & (self.night >= first)]
+        mine = self.of(agent)
+        missed = table.texts["status"].codes[mine] == self._miss
+        mine = mine[missed & (self.nights.row_night[mine] >= first)]
         codes, numbers = np.unique(table.texts["message"].codes[mine], return_counts=True)
         groups: dict[str, tuple[str, int]] = {}
         for code, number in zip(codes, numbers, strict=True):
@@ -63,11 +69,16 @@ class Machines:
 
     def of(self, agent: int) -> Ints:
         """The rows of its attempts."""
-        mine: Ints = self.rows[self.agent == agent]
-        return mine
+        return self._rows[self._starts[agent] : self._starts[agent + 1]]
 
     def pools(self, agent: int) -> tuple[str, ...]:
         """Those in which it ran something."""
         cells = self.nights.cells
         mine = np.unique(self.nights.row_cell[self.of(agent)])
         return tuple(sorted({cells[int(cell)].pool for cell in mine}))
+
+
+def _counted(agent: Ints, night: Ints, shape: tuple[int, int]) -> NDArray[np.int64]:
+    """How often each pair is there; shape (agents, nights)."""
+    place = agent.astype(np.int64) * shape[1] + night
+    return np.bincount(place, minlength=shape[0] * shape[1]).reshape(shape)
