@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +36,7 @@ def cell_pages(facts: Facts) -> Iterator[doc.CellPage]:
     attempts = _attempts(facts)
     flaky = flaky_views(facts)
     months = _months(facts)
-    changed = _changed(facts)
+    transitions = _transitions(facts)
     nights, last = facts.nights, facts.last
     newest = nights.row[np.arange(len(nights.cells)), nights.known_night[:, last]].tolist()
     commands = nights.table.read("reproduce", newest)
@@ -54,7 +55,7 @@ def cell_pages(facts: Facts) -> Iterator[doc.CellPage]:
             flaky=flaky.get(index),
             attempt=attempts.get(index),
             months=months[cell.group],
-            transitions=_transitions(facts, index, np.flatnonzero(changed[index])),
+            transitions=transitions.get(index, ()),
             status=STATUSES[status],
             phase=nights.text("phase", index, last),
             message="" if status == PASS else nights.text("message", index, last)[:_LONG],
@@ -112,35 +113,56 @@ def _changed(facts: Facts) -> NDArray[np.bool_]:
     return changed
 
 
-def _transitions(facts: Facts, cell: int, changed: NDArray[np.int64]) -> tuple[doc.Transition, ...]:
-    """The newest first; how long each state lasted counts nights that happened."""
-    wanted = changed[-_TRANSITIONS:]
-    starts = wanted.tolist()
-    found = [
-        _transition(facts, cell, night, end)
-        for night, end in zip(starts, [*starts[1:], None], strict=False)
-    ]
-    return tuple(reversed(found))
-
-
-def _transition(facts: Facts, cell: int, night: int, end: int | None) -> doc.Transition:
+def _transitions(facts: Facts) -> dict[int, tuple[doc.Transition, ...]]:
+    """Of each cell, the newest first; how long a state lasted counts nights that happened."""
     nights = facts.nights
-    status = int(nights.status[cell, night])
-    before = int(nights.verdict_night[cell, night - 1]) if night else -1
-    if before < 0 and night:
-        before = int(nights.known_night[cell, night - 1])
-    was = int(nights.status[cell, before]) if before >= 0 else NONE
-    alike = before >= 0 and nights.state[cell, before] == nights.state[cell, night]
-    row = int(nights.row[cell, night])
-    return doc.Transition(
-        night=nights.nights[night],
-        run=nights.table.runs[int(nights.table.run[row])].run if row >= 0 else "",
-        status=STATUSES[status],
-        phase=nights.text("phase", cell, night),
-        message="" if status == PASS else one_line(nights.text("message", cell, night)),
-        kind="first" if before < 0 else kind(was, status, bool(alike)) or "same",
-        nights=None if end is None else end - night,
-    )
+    cells, at = np.nonzero(_changed(facts))
+    earlier = np.maximum(at - 1, 0)
+    judged, known = nights.verdict_night[cells, earlier], nights.known_night[cells, earlier]
+    before = np.where(at > 0, np.where(judged >= 0, judged, known), -1)
+    status = nights.status[cells, at]
+    was = np.where(before >= 0, nights.status[cells, before], np.int8(NONE))
+    alike = nights.state[cells, before] == nights.state[cells, at]
+    follows = np.append(cells[1:] == cells[:-1], [False])[: len(cells)]
+    lasted = np.where(follows, np.append(at[1:], [0])[: len(at)] - at, 0)
+    columns = (cells, at, status, was, alike & (before >= 0), before >= 0, lasted)
+    found: dict[int, list[doc.Transition]] = {}
+    tell = _Teller(facts)
+    for cell, night, now, then, same, after, nights_ in zip(
+        *(column.tolist() for column in columns), strict=True
+    ):
+        what: doc.TransitionKind = kind(then, now, same) or "same" if after else "first"
+        found.setdefault(cell, []).append(tell(cell, night, now, what, nights_ or None))
+    return {cell: tuple(reversed(each[-_TRANSITIONS:])) for cell, each in found.items()}
+
+
+class _Teller:
+    """Says what a state was, each distinct text made ready once."""
+
+    def __init__(self, facts: Facts) -> None:
+        table = facts.nights.table
+        self._nights = facts.nights
+        self._runs = [record.run for record in table.runs]
+        self._messages = lru_cache(maxsize=None)(
+            lambda code: one_line(table.texts["message"].values[code])
+        )
+
+    def __call__(
+        self, cell: int, night: int, status: int, what: doc.TransitionKind, lasted: int | None
+    ) -> doc.Transition:
+        table = self._nights.table
+        row = int(self._nights.row[cell, night])
+        there = row >= 0
+        told = there and status != PASS
+        return doc.Transition(
+            night=self._nights.nights[night],
+            run=self._runs[int(table.run[row])] if there else "",
+            status=STATUSES[status],
+            phase=table.texts["phase"].at(row) if told else "",
+            message=self._messages(int(table.texts["message"].codes[row])) if told else "",
+            kind=what,
+            nights=lasted,
+        )
 
 
 # --- the last attempt that did not pass --------------------------------------------------------

@@ -293,6 +293,11 @@ class History:
     schema: int = DOCUMENT_SCHEMA
 
 
+TransitionKind = Kind | Literal["first", "same"]
+"""Against a cell's last verdict before. `first`: there was nothing before; `same`: nothing that
+counts."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Transition:
     """A night on which a cell came into another state."""
@@ -302,9 +307,7 @@ class Transition:
     status: str
     phase: str
     message: str
-    kind: Kind | Literal["first", "same"]
-    """Against its last verdict before; `first`: there was nothing before; `same`: nothing that
-    counts."""
+    kind: TransitionKind
     nights: int | None
     """How many nights that happened the state lasted; None: it is the present one."""
 
