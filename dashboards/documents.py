@@ -448,17 +448,17 @@ class Station:
     shared: tuple[str, ...]
     """Other pipelines that use the recipe."""
     arrived: int
-    """Cells whose verdict tonight lies here or beyond."""
+    """Cells whose verdict tonight lies here or beyond, of those that have such a stage."""
     failed: int
     """Cells that came to grief here."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One way through a pipeline: the trunk, or where it parts for a driver."""
+    """One way through a pipeline: the trunk, or where it parts for an egress."""
 
     name: str
-    """`trunk`, or a driver."""
+    """`trunk`, or an egress."""
     pools: tuple[str, ...]
     stations: tuple[Station, ...]
 

@@ -17,8 +17,11 @@ from orchestrator.results.declared import (
     DeclaredRecipe,
     DeclaredStage,
 )
+from orchestrator.results.history.rows import STAGE_SEPARATOR
 
 TRUNK = "trunk"
+_EXECUTED = ("execute", "compare")
+_END = (("codegen", ""), ("execute", ""), ("compare", ""))
 _CONTRACT = {
     "requires": "needs one of",
     "forbids": "refuses",
@@ -79,22 +82,29 @@ def _rows(facts: Facts, cells: list[int], pools: tuple[str, ...]) -> Iterator[do
 def _lines(
     facts: Facts, name: str, about: DeclaredPipeline, cells: list[int]
 ) -> Iterator[doc.Line]:
-    """The trunk, then each driver's line, with the cells that travelled on it."""
+    """The trunk, then the line of each egress, with the cells that travelled on it."""
     shared = _sharing(facts.declared, name)
     trunk = [("ingress", ""), *((f"lower:{s.stage}", s.recipe) for s in about.stages)]
     if not about.egress:
-        stages = [*trunk, ("codegen", ""), ("execute", ""), ("compare", "")]
+        own = [] if about.stages else _seen(facts, cells)
+        known = {stage for stage, _ in (*trunk, *_END)}
+        stages = [*trunk, *((stage, "") for stage in own if stage not in known), *_END]
         yield _line(facts, TRUNK, stages, cells, shared)
         return
     yield _line(facts, TRUNK, trunk, cells, shared)
-    for driver, egress in about.egress.items():
-        pools = _driven(facts.declared, driver)
+    for egress, parts in about.egress.items():
+        pools = _with_egress(facts.declared, egress)
         mine = [index for index in cells if facts.nights.cells[index].pool in pools]
-        if not mine:
-            continue
-        stages = [(f"lower:{s.stage}", s.recipe) for s in (*egress.kernels, *egress.host)]
-        stages = [*stages, ("codegen", ""), ("execute", ""), ("compare", "")]
-        yield _line(facts, driver, stages, mine, shared)
+        if mine:
+            stages = [(f"lower:{s.stage}", s.recipe) for s in (*parts.kernels, *parts.host)]
+            yield _line(facts, egress, [*stages, *_END], mine, shared)
+
+
+def _seen(facts: Facts, cells: list[int]) -> list[str]:
+    """The stages of a frontend that lowers by itself: those of the cell that had most."""
+    texts = {facts.nights.text("stages", cell, facts.last) for cell in cells}
+    longest = max(sorted(texts), key=len, default="")
+    return list(dict.fromkeys(longest.split(STAGE_SEPARATOR))) if longest else []
 
 
 def _line(
@@ -104,24 +114,45 @@ def _line(
     cells: list[int],
     shared: Mapping[str, tuple[str, ...]],
 ) -> doc.Line:
-    """Stations with how many cells arrived: all that were judged, less those lost before."""
-    judged = [c for c in cells if is_verdict(facts.nights.status[c : c + 1, facts.last])[0]]
-    phases = [_trouble(facts, cell) for cell in judged]
-    mine = [stage for stage, _ in stages]
-    arrived = len(judged)
-    if name != TRUNK:
-        # who failed on the trunk, at whatever stage is not on this line, never came here
-        arrived -= sum(bool(phase) and _stage_of(phase, mine) is None for phase in phases)
+    """Stations with how many cells arrived: those that were judged and not lost before."""
+    names = [stage for stage, _ in stages]
+    places = [
+        (_executes(facts, cell), _place(facts, cell, names)) for cell in _judged(facts, cells)
+    ]
     stations = []
-    for stage, recipe in stages:
-        failed = sum(_stage_of(phase, [stage]) is not None for phase in phases if phase)
-        others = shared.get(recipe, ())
+    for index, (stage, recipe) in enumerate(stages):
+        here = [place for executes, place in places if executes or stage not in _EXECUTED]
         stations.append(
-            doc.Station(stage=stage, recipe=recipe, shared=others, arrived=arrived, failed=failed)
+            doc.Station(
+                stage=stage,
+                recipe=recipe,
+                shared=shared.get(recipe, ()),
+                arrived=sum(place >= index for place in here),
+                failed=sum(place == index for place in here),
+            )
         )
-        arrived -= failed
     pools = tuple(dict.fromkeys(facts.nights.cells[cell].pool for cell in cells))
     return doc.Line(name=name, pools=pools, stations=tuple(stations))
+
+
+def _judged(facts: Facts, cells: list[int]) -> list[int]:
+    return [c for c in cells if is_verdict(facts.nights.status[c : c + 1, facts.last])[0]]
+
+
+def _executes(facts: Facts, cell: int) -> bool:
+    """Whether the cell's pool executes code, or only makes it."""
+    pools = facts.declared.pools if facts.declared else {}
+    pool = pools.get(facts.nights.cells[cell].pool)
+    return pool is None or pool.executes
+
+
+def _place(facts: Facts, cell: int, stages: list[str], elsewhere: int) -> int:
+    """The station at which a cell came to grief; beyond the last one: at none."""
+    phase = _trouble(facts, cell)
+    if not phase:
+        return len(stages)
+    found = _stage_of(phase, stages)
+    return elsewhere if found is None else stages.index(found)
 
 
 def _trouble(facts: Facts, cell: int) -> str:
@@ -131,16 +162,16 @@ def _trouble(facts: Facts, cell: int) -> str:
 
 
 def _stage_of(phase: str, stages: list[str]) -> str | None:
-    """The station that a phase belongs to: `lower:gpu-to-nvvm:sm_90` is of `lower:gpu-to-nvvm`."""
+    """The station that a phase belongs to: `lower:gpu-to-nvvm sm_90` is of `lower:gpu-to-nvvm`."""
     for stage in stages:
         if phase == stage or phase.startswith((f"{stage} ", f"{stage}:", f"{stage}@")):
             return stage
     return None
 
 
-def _driven(declared: Declared | None, driver: str) -> set[str]:
+def _with_egress(declared: Declared | None, egress: str) -> set[str]:
     pools = declared.pools if declared else {}
-    return {name for name, pool in pools.items() if pool.driver == driver}
+    return {name for name, pool in pools.items() if pool.egress == egress}
 
 
 def _sharing(declared: Declared | None, name: str) -> dict[str, tuple[str, ...]]:
@@ -169,7 +200,7 @@ def _recipes(facts: Facts, about: DeclaredPipeline, cells: list[int]) -> Iterato
     for recipe in wanted:
         found = declared.recipes.get(recipe)
         wanted += [name for name in (found.uses if found else ()) if name not in wanted]
-    phases = [_trouble(facts, cell) for cell in cells]
+    phases = [_trouble(facts, cell) for cell in _judged(facts, cells)]
     for name in wanted:
         if name in declared.recipes:
             stages = [f"lower:{s.stage}" for s in _stages(about) if s.recipe == name]

@@ -225,9 +225,11 @@ class _Stages:
             if not names or np.any(np.not_equal(self._offsets[mine + 1] - starts, len(names))):
                 continue
             block = self._milliseconds[starts[:, None] + np.arange(len(names))]
-            for index, name in enumerate(names):
+            for name in dict.fromkeys(names):
+                # a stage comes again for each chip
+                same = [index for index, each in enumerate(names) if each == name]
                 values = found.setdefault(name, np.full(flat.shape, np.nan))
-                values[places[kinds == kind]] = block[:, index]
+                values[places[kinds == kind]] = block[:, same].sum(axis=1)
         shaped = {name: values.reshape(rows.shape) for name, values in found.items()}
         return {
             name: (v, np.logical_or.reduce(np.isfinite(v), axis=1)) for name, v in shaped.items()

@@ -110,7 +110,7 @@ def _pool(pool: Pool) -> DeclaredPool:
     return DeclaredPool(
         about=pool.about,
         tier=pool.tier,
-        driver=pool.gpu.driver if pool.gpu else "",
+        egress=pool.gpu.code if pool.gpu else "",
         executes=pool.gpu is None or pool.gpu.device != "none",
     )
 

@@ -79,8 +79,8 @@ class DeclaredPool:
 
     about: str
     tier: str
-    driver: str = ""
-    """Of its GPUs; empty: CPUs."""
+    egress: str = ""
+    """The egress of a pipeline that makes code for its GPUs; empty: CPUs."""
     executes: bool = True
     """False: code is made and checked, on any machine."""
 
