@@ -116,8 +116,11 @@ def _line(
 ) -> doc.Line:
     """Stations with how many cells arrived: those that were judged and not lost before."""
     names = [stage for stage, _ in stages]
+    # who failed at no station here failed behind the trunk, or before an egress
+    elsewhere = len(names) if name == TRUNK else -1
     places = [
-        (_executes(facts, cell), _place(facts, cell, names)) for cell in _judged(facts, cells)
+        (_executes(facts, cell), _place(facts, cell, names, elsewhere))
+        for cell in _judged(facts, cells)
     ]
     stations = []
     for index, (stage, recipe) in enumerate(stages):
