@@ -40,10 +40,10 @@ def why_not(
         now: when it would begin, aware of its time zone.
         running: jobs that the agent has already.
     """
-    return (*_never(agent, request), *_not_now(agent, now, running))
+    return (*never(agent, request), *_not_now(agent, now, running))
 
 
-def _never(agent: AgentFile, request: Request) -> Iterator[str]:
+def never(agent: AgentFile, request: Request) -> Iterator[str]:
     """What waiting does not change."""
     terms = agent.terms
     if request.pool not in agent.pools:

@@ -25,6 +25,7 @@ from orchestrator.backends.buildbot.fleet import (
 )
 from orchestrator.backends.contract import ARGV, PACK, PACKED
 from orchestrator.errors import ExitCode
+from orchestrator.fleet.assign import preference
 
 MAX_RESULT_BYTES = 1 << 30
 _QUIET_S = 3600
@@ -178,9 +179,10 @@ def _next_worker(priorities: dict[str, int]) -> Any:
         tried = {build["workerid"] for build in builds}
         avoid = str(request.properties.getProperty(AVOID_FIELD) or "").split(",")
 
-        def rank(candidate: Any) -> tuple[bool, int, str]:
+        def rank(candidate: Any) -> tuple[Any, ...]:
             name, number = candidate.worker.workername, candidate.worker.workerid
-            return (number in tried or name in avoid, -priorities[name], name)
+            missed = number in tried or name in avoid
+            return preference(name, tried=missed, priority=priorities[name])
 
         return min(free, key=rank)
 
