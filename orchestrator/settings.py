@@ -7,7 +7,9 @@ command line's help are made from the declarations below.
 
 from __future__ import annotations
 
+import hmac
 import os
+import re
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,7 +26,31 @@ PREFIX = "LH_"
 NO_LLVM = "none"
 """Value of `LH_LLVM_PREFIX` that means: use no LLVM release, fetch none."""
 
+_PAIR = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*/[A-Za-z0-9_.-]*[A-Za-z0-9_-]")
 _CA_FALLBACKS = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT")
+
+
+class Secret:
+    """A text that is shown nowhere: not by `repr`, not by `str`, not in messages."""
+
+    def __init__(self, text: str) -> None:
+        """Keeps the text."""
+        self._text = text
+
+    def reveal(self) -> str:
+        """The text itself, for whom it is meant for."""
+        return self._text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and hmac.compare_digest(
+            self._text.encode(), other.reveal().encode()
+        )
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __repr__(self) -> str:
+        return "Secret(…)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +68,18 @@ class Setting:
 
 
 def _text(variable: str, value: str) -> str:  # noqa: ARG001  all parsers look alike
+    return value
+
+
+def _secret(variable: str, value: str) -> Secret:
+    if not value.isascii() or not value.isprintable() or " " in value:
+        raise UsageError(f"{variable}: a token has no spaces and no control characters.")
+    return Secret(value)
+
+
+def _pair(variable: str, value: str) -> str:
+    if not _PAIR.fullmatch(value):
+        raise UsageError(f"{variable}: expected two names such as `owner/name`, got `{value}`.")
     return value
 
 
@@ -269,6 +307,68 @@ class Settings:
             "`secrets/dispatcher.password`, which only its owner can read.",
         ),
     ] = None
+    github_repository: Annotated[
+        str | None,
+        Setting(
+            variable="LH_GITHUB_REPOSITORY",
+            parse=_pair,
+            kind="owner/name",
+            default="none",
+            help="Of the repository whose runners `--backend github` submits jobs to, when "
+            "`--master` does not say.",
+        ),
+    ] = None
+    github_token: Annotated[
+        Secret | None,
+        Setting(
+            variable="LH_GITHUB_TOKEN",
+            parse=_secret,
+            kind="secret",
+            default="none",
+            help="A fine-grained token for that repository: actions (read and write) and contents "
+            "(read).",
+        ),
+    ] = None
+    github_api: Annotated[
+        str,
+        Setting(
+            variable="LH_GITHUB_API",
+            parse=_url,
+            kind="address",
+            default="`https://api.github.com`",
+            help="Of GitHub's REST API, where it is another one.",
+        ),
+    ] = "https://api.github.com"
+    buildkite_pipeline: Annotated[
+        str | None,
+        Setting(
+            variable="LH_BUILDKITE_PIPELINE",
+            parse=_pair,
+            kind="organization/pipeline",
+            default="none",
+            help="That `--backend buildkite` submits jobs to, when `--master` does not say.",
+        ),
+    ] = None
+    buildkite_token: Annotated[
+        Secret | None,
+        Setting(
+            variable="LH_BUILDKITE_TOKEN",
+            parse=_secret,
+            kind="secret",
+            default="none",
+            help="An API access token of that organization: read and write builds, read artifacts.",
+        ),
+    ] = None
+    buildkite_api: Annotated[
+        str,
+        Setting(
+            variable="LH_BUILDKITE_API",
+            parse=_url,
+            kind="address",
+            default="`https://api.buildkite.com/v2`",
+            help="Of Buildkite's REST API, where it is another one.",
+        ),
+    ] = "https://api.buildkite.com/v2"
     gpu_device: Annotated[
         str,
         Setting(

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from orchestrator.backends.contract import PRIORITIES
+from orchestrator.errors import UsageError
 from orchestrator.fleet.models import AgentFile
-from orchestrator.fleet.serving import Group
+from orchestrator.fleet.serving import Group, RegisteredMachines
 from orchestrator.job import Device, Job
 from orchestrator.plan import PlannedCell, make_jobs, split_job
 from orchestrator.results.schema import RunOptions
@@ -73,6 +74,44 @@ def place(
             parts = split_job(whole, math.ceil(len(whole.cells) / cells))
             placed += [_placed(job, group, tiers) for job in parts]
     return _with_unique_ids(placed)
+
+
+def place_parcel(
+    job: Job, priority: int, machines: RegisteredMachines, avoid: Sequence[str], *, hosted: bool
+) -> Placed:
+    """Where one job goes that was planned already: a machine that has not failed it, if there is.
+
+    Args:
+        job: the job.
+        priority: as its tiers make it.
+        machines: the agents of the service.
+        avoid: names of agents, or of others.
+        hosted: no agent serves its pool, and the service does.
+
+    Raises:
+        UsageError: no agent takes all of its pipelines.
+    """
+    needed = _BUILD_S + sum(cell.timeout_s for cell in job.cells)
+    if hosted:
+        return Placed(job=job, tier="", priority=priority, timeout_s=needed, hosted=True)
+    pipelines = {cell.pipeline for cell in job.cells}
+    able = machines.takers_of_all(job.pool, pipelines)
+    if not able:
+        names = ", ".join(sorted(pipelines))
+        raise UsageError(
+            f"no agent of pool {job.pool} runs all of {names}. Run one at a time: --pipeline NAME"
+        )
+    fresh = [agent for agent in able if agent.id not in avoid]
+    whole = fresh == list(able) and len(able) == len(machines.serving(job.pool))
+    return Placed(
+        job=job,
+        tier="",
+        priority=priority,
+        timeout_s=min([needed, *(agent.terms.time for agent in able)]),
+        agent="" if whole else (fresh or list(able))[0].id,
+        machines=len(able) if whole else 1,
+        probation=all(agent.level == "probation" for agent in able),
+    )
 
 
 def _jobs(cells: Sequence[PlannedCell], options: RunOptions, run: str) -> tuple[Job, ...]:

@@ -52,7 +52,7 @@ def write(folder: Path, run: Run, placed: Sequence[Placed], terms: Terms) -> Non
     quiet = [cell.id for each in placed if each.probation for cell in each.job.cells]
     write_atomically(folder / _PROBATION, json.dumps(quiet, indent=1).encode())
     for job in (each.job for each in placed):
-        slip.check_travels(job, terms.files, terms.config.root)
+        slip.check_travels(job, terms.config.root)
         kept = run.job_folder(job.id)
         with tempfile.TemporaryDirectory(dir=run.folder, prefix=".") as temporary:
             whole = Path(temporary) / job.id

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import json
+import tempfile
 import zlib
-from collections.abc import Mapping
 from pathlib import Path
 
 from orchestrator import records
-from orchestrator.backends import jobdir
+from orchestrator.backends import jobdir, parcel
 from orchestrator.errors import InfrastructureError, UsageError
 from orchestrator.job import Job, is_plain_path
 from orchestrator.order import JOB_FILE, ORDER_FILE
@@ -67,18 +68,33 @@ def restore(text: str, folder: Path, root: Path) -> Job:
     return job
 
 
-def check_travels(job: Job, files: Mapping[str, str], root: Path) -> None:
+def of_parcel(archive: Path, root: Path) -> tuple[str, Job]:
+    """The text for a job that was packed by `backends.parcel`, and the job.
+
+    Raises what `encode` and `check_travels` do.
+    """
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary) / "job"
+        parcel.unpack(archive, folder)
+        job = records.decode(Job, json.loads((folder / JOB_FILE).read_bytes()))
+        check_travels(job, root)
+        return encode(folder), job
+
+
+def check_travels(job: Job, root: Path) -> None:
     """Checks that a job needs nothing but what every checkout has.
 
     Raises:
-        UsageError: names the first file that is somewhere else.
+        UsageError: names the first file that is not there, or is another one there.
     """
-    usual = _checkout(job, root)
-    for name in usual:
-        if Path(files[name]).resolve() != Path(usual[name]).resolve():
+    wanted = {cell.workload.file: cell.workload.sha256 for cell in job.cells}
+    wanted |= {c.golden.file: c.golden.sha256 for c in job.cells if c.golden is not None}
+    for name, place in _checkout(job, root).items():
+        path = Path(place)
+        if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != wanted[name]:
             raise UsageError(
-                f"{files[name]} is not in the repository, and machines that work in a checkout of "
-                "it would not have it. Add it to recipes/workloads, or run it here"
+                f"{name} of this job is not in the repository, and machines that work in a "
+                "checkout of it would not have it. Add it to recipes/workloads, or run it here"
             )
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from orchestrator import __version__
 from orchestrator.cli.app import App
+from orchestrator.cli.elsewhere import Fleet, connect
 from orchestrator.cli.running import Ran, interrupted, merged, terms, waiting_jobs
-from orchestrator.errors import UsageError
+from orchestrator.cli.selecting import Chosen
 from orchestrator.job import Job
 from orchestrator.plan import split_job
 from orchestrator.results.schema import RunInfo, RunPlan
@@ -18,31 +19,14 @@ from orchestrator.results.store import Run, utc
 from orchestrator.results.verdict import is_red
 
 if TYPE_CHECKING:
-    from orchestrator.backends.buildbot.backend import BuildbotBackend
     from orchestrator.backends.ordering import Terms
     from orchestrator.backends.recorder import Reporter
     from orchestrator.plan import Serving
 
 _CELLS = 4
 """A job of fewer is not split: a container takes seconds to be ready."""
-
-
-def address(app: App, backend: str, master: str | None) -> str:
-    """Where jobs are handed to; empty for this machine.
-
-    Raises:
-        UsageError: a backend elsewhere was asked for, and not where; or the other way round.
-    """
-    if backend == "local":
-        if master:
-            raise UsageError("--master needs --backend buildbot")
-        return ""
-    found = master or app.settings.buildbot_master
-    if not found:
-        raise UsageError("where is the Buildbot master? --master URL, or LH_BUILDBOT_MASTER")
-    if not found.startswith(("http://", "https://")):
-        raise UsageError(f"--master {found}: expected an address such as http://host:8010/")
-    return found
+_MOST_CELLS = 100
+"""A job of more is split: some services take no larger text."""
 
 
 def serving(app: App, backend: str, master: str) -> Serving | None:
@@ -56,7 +40,7 @@ def serving(app: App, backend: str, master: str) -> Serving | None:
         return None
     import click
 
-    return _backend(app, master, lambda line: click.echo(f"note  {line}", err=True)).fleet()
+    return connect(app, backend, master, lambda line: click.echo(f"note  {line}", err=True)).fleet()
 
 
 def execute(
@@ -76,7 +60,7 @@ def execute(
     from orchestrator.backends.signals import stopping
 
     clock, options = app.services.clock, plan.options
-    backend = _backend(app, options.master, reporter.note)
+    backend = connect(app, options.backend, options.master, reporter.note)
     with run.claimed():
         before, started = run.latest(), clock.monotonic()
         waiting = set(run.unfinished())
@@ -94,8 +78,7 @@ def execute(
             with stopping(reporter.note):
                 fresh = waiting - dispatcher.open_cells()
                 jobs = waiting_jobs(run, plan, fresh)
-                fleet = backend.fleet() if jobs else None
-                sizes = {j.pool: len(fleet.serving(j.pool)) for j in jobs} if fleet else {}
+                sizes = _sizes(jobs, backend.fleet()) if jobs else {}
                 common = order_terms(app, run, plan)
                 for job in _split(jobs, sizes):
                     folder = run.job_folder(job.id)
@@ -126,20 +109,21 @@ def order_terms(app: App, run: Run, plan: RunPlan) -> Terms:
     )
 
 
-def _backend(app: App, master: str, say: Callable[[str], None]) -> BuildbotBackend:
-    from orchestrator.backends.buildbot.backend import BuildbotBackend
-    from orchestrator.backends.buildbot.fleet import read_secret
-    from orchestrator.backends.buildbot.rest import Api
+def _sizes(jobs: Iterable[Job], fleet: Fleet) -> dict[str, int]:
+    """Into how many jobs a pool's cells should be split."""
+    return {
+        job.pool: max(len(fleet.serving(job.pool)), math.ceil(len(job.cells) / _MOST_CELLS))
+        for job in jobs
+    }
 
-    file = app.settings.buildbot_password
-    if file is None:
-        raise UsageError(
-            f"{master} wants a password. LH_BUILDBOT_PASSWORD names the file with it: a copy of "
-            "the master's secrets/dispatcher.password"
-        )
-    clock = app.services.clock
-    api = Api(master, read_secret(file), say=say, clock=clock, ca_bundle=app.settings.ca_bundle)
-    return BuildbotBackend(api, clock)
+
+def judged(where: object, chosen: Chosen) -> Chosen:
+    """What was chosen, less the cells that no owner of a registered machine wants."""
+    from orchestrator.fleet.serving import AnyMachines
+
+    if not isinstance(where, AnyMachines):
+        return chosen
+    return dataclasses.replace(chosen, cells=where.judged(chosen.cells))
 
 
 def _split(jobs: Iterable[Job], machines: Mapping[str, int]) -> Iterator[Job]:

@@ -14,6 +14,7 @@ import click
 from orchestrator.backends.perform import default_workers, sweep
 from orchestrator.cli import remote, running, story, timings
 from orchestrator.cli.app import App, pass_app
+from orchestrator.cli.elsewhere import BACKENDS, address
 from orchestrator.cli.params import (
     asked,
     engine_option,
@@ -98,13 +99,17 @@ from orchestrator.text import plain, plural
 )
 @click.option(
     "--backend",
-    type=click.Choice(["local", "buildbot"]),
+    type=click.Choice(BACKENDS),
     default="local",
     show_default=True,
-    help="Who runs the cells: this machine, or the workers of a Buildbot master.",
+    help="Who runs the cells: this machine, the workers of a Buildbot master, the agents of a "
+    "Buildkite pipeline, the runners of a GitHub repository.",
 )
 @click.option(
-    "--master", metavar="URL", help="Of the Buildbot master. Default: LH_BUILDBOT_MASTER."
+    "--master",
+    metavar="WHERE",
+    help="Address of the Buildbot master, ORGANIZATION/PIPELINE of Buildkite, OWNER/NAME of the "
+    "repository. Default: LH_BUILDBOT_MASTER, LH_BUILDKITE_PIPELINE, LH_GITHUB_REPOSITORY.",
 )
 @click.option("--timings", "with_timings", is_flag=True, help="Say where the time went.")
 @click.option("--dry-run", is_flag=True, help="Print what would run, and do nothing.")
@@ -122,9 +127,9 @@ def command(ctx: click.Context, app: App, /, **given: Any) -> int:
     if resume is not None:
         run = find_unfinished(ctx, app, resume, wanted)
         return _run(app, run, run.plan(), given)
-    given["master"] = remote.address(app, given["backend"], given["master"])
+    given["master"] = address(app, given["backend"], given["master"])
     where = remote.serving(app, given["backend"], given["master"]) or app.host
-    chosen = choose(app.config, where, wanted, Path.cwd())
+    chosen = remote.judged(where, choose(app.config, where, wanted, Path.cwd()))
     require_runnable(app.config, wanted, chosen)
     plan = _plan(app, wanted, chosen, given)
     if given["dry_run"]:

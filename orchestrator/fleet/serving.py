@@ -88,13 +88,22 @@ class RegisteredMachines(AnyMachines):
 
     def refusal(self, name: str, pool: Pool) -> str:
         """Somebody has to be there who takes this branch."""
-        there = [agent for agent in self._agents.values() if name in agent.pools]
+        there = self.serving(name)
         if not there:
             which = f" with backend {self._backend}" if self._backend else ""
             return f"no agent is registered for pool {name}{which}"
         if not any(_matches(self._branch, agent.terms.branches) for agent in there):
             return f"no agent of pool {name} runs branch {self._branch}"
         return super().refusal(name, pool)
+
+    def serving(self, pool: str) -> tuple[AgentFile, ...]:
+        """All agents of a pool."""
+        return tuple(agent for agent in self._agents.values() if pool in agent.pools)
+
+    def takers_of_all(self, pool: str, pipelines: Iterable[str]) -> tuple[AgentFile, ...]:
+        """Who takes cells of every one of these, the highest priority first."""
+        sets = [self.takers(pool, pipeline) for pipeline in pipelines]
+        return tuple(agent for agent in sets[0] if all(agent in each for each in sets))
 
     def takers(self, pool: str, pipeline: str) -> tuple[AgentFile, ...]:
         """Who takes a pipeline's cells, the highest priority first."""
@@ -155,6 +164,10 @@ class BothMachines(AnyMachines):
         why = self._registered.refusal(name, pool)
         self._theirs[name] = bool(why) and not self._hosted.refusal(name, pool)
         return "" if self._theirs[name] else why
+
+    def serving(self, pool: str) -> tuple[AgentFile, ...]:
+        """All agents of a pool."""
+        return self._registered.serving(pool)
 
     def chips(self, name: str, gpu: GpuPool) -> tuple[str, ...]:
         """Hosted machines have none of their own."""

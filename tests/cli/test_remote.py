@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ from orchestrator.backends.base import Go
 from orchestrator.backends.buildbot.fleet import Fleet, make_fleet, parse_worker
 from orchestrator.cli import remote
 from orchestrator.errors import InfrastructureError
+from orchestrator.fleet.serving import RegisteredMachines
 from tests.backends.farm import Farm
+from tests.backends.test_placing import agent
 from tests.cli.conftest import MLP, MLP_F16, SUM, Lab
 from tests.fakes import Play, fail
 
@@ -31,7 +34,7 @@ class Served(Farm):
 def farm(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Served:
     lab.engine.script = Play({MLP_F16: [EXPECTED]})
     farm = Served(lab.tree, tmp_path / "farm", lab.engine)
-    monkeypatch.setattr(remote, "_backend", lambda app, master, say: farm)
+    monkeypatch.setattr(remote, "connect", lambda app, backend, master, say: farm)
     return farm
 
 
@@ -122,3 +125,53 @@ def test_many_cells_are_shared_out(lab: Lab, farm: Served) -> None:
     assert [cell for part in parts for cell in part.cells] == list(whole.cells)
     assert list(remote._split([whole], {"intel-cpu": 1})) == [whole]
     assert len(list(remote._split([job("a", "b")], {"intel-cpu": 5}))) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--backend", "github"], "which GitHub repository? --master OWNER/NAME, or LH_GITHUB_"),
+        (["--backend", "buildkite"], "which Buildkite pipeline? --master OWNER/NAME, or LH_BUILD"),
+        (["--backend", "github", "--master", "x"], "expected the GitHub repository as OWNER/NAME"),
+        (["--backend", "github", "--master", "o/r"], "GitHub wants a token. LH_GITHUB_TOKEN"),
+        (["--backend", "buildkite", "--master", "o/p"], "Buildkite wants a token. LH_BUILDKITE"),
+        (["--master", "o/r"], "--master needs a --backend elsewhere"),
+    ],
+)
+def test_what_a_service_needs_is_told(lab: Lab, words: list[str], says: str) -> None:
+    done = lab("run", "torch_cpu", *words)
+    assert done.exit_code == 2
+    assert says in done.stderr
+
+
+@pytest.mark.process
+def test_machines_elsewhere_work_in_a_checkout_of_a_commit(lab: Lab) -> None:
+    lab.environ["LH_GITHUB_TOKEN"] = "t"
+    done = lab("run", "torch_cpu", "--backend", "github", "--master", "o/r")
+    assert done.exit_code == 2
+    assert "is no checkout with a commit" in done.stderr
+    for words in (
+        ["init", "-q", "-b", "trunk"],
+        ["-c", "user.name=x", "-c", "user.email=x@example.org", "commit", "-q", "--allow-empty"],
+    ):
+        argv = [
+            "git",
+            "-C",
+            str(lab.tree.root),
+            *words,
+            *(["-m", "x"] if "commit" in words else []),
+        ]
+        subprocess.run(argv, check=True)
+    done = lab("run", "torch_cpu", "--backend", "github", "--master", "o/r")
+    assert "no agent is registered for pool intel-cpu with backend github" in done.stderr
+
+
+def test_cells_that_no_owner_wants_are_skipped_with_the_reason(
+    lab: Lab, farm: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shy = agent("shy", pools=["intel-cpu"], terms={"pipelines": ["other"]})
+    fleet = RegisteredMachines({shy.id: shy}, "github", "main")
+    monkeypatch.setattr(farm, "fleet", lambda: fleet)
+    done = lab(*WORDS)
+    assert done.exit_code == 2
+    assert "no agent of pool intel-cpu runs torch_cpu" in done.stderr

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import UsageError
-from orchestrator.settings import SETTINGS, Settings, markdown_table
+from orchestrator.settings import SETTINGS, Secret, Settings, markdown_table
 
 DOCS = Path(__file__).parents[2] / "docs" / "settings.md"
 
@@ -48,6 +48,12 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
         LH_SCRATCH="512MiB",
         LH_BUILDBOT_MASTER="https://ci.example/",
         LH_BUILDBOT_PASSWORD=str(bundle),
+        LH_GITHUB_REPOSITORY="owner/name",
+        LH_GITHUB_TOKEN="one",
+        LH_GITHUB_API="https://git.example/api/v3",
+        LH_BUILDKITE_PIPELINE="organization/pipeline",
+        LH_BUILDKITE_TOKEN="two",
+        LH_BUILDKITE_API="https://kite.example/v2",
         LH_GPU_DEVICE="1",
     ) == Settings(
         state=Path("/var/lh"),
@@ -64,6 +70,12 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
         scratch_bytes=512 << 20,
         buildbot_master="https://ci.example/",
         buildbot_password=bundle,
+        github_repository="owner/name",
+        github_token=Secret("one"),
+        github_api="https://git.example/api/v3",
+        buildkite_pipeline="organization/pipeline",
+        buildkite_token=Secret("two"),
+        buildkite_api="https://kite.example/v2",
         gpu_device="1",
     )
 
@@ -73,6 +85,8 @@ def test_the_test_above_sets_every_setting() -> None:
         *("LH_STATE", "LH_PYTHON", "LH_WHEELS", "LH_PIP_ARGS", "LH_CA_BUNDLE", "LH_LLVM_PREFIX"),
         *("LH_DOCKER_CLI", "LH_BASE_IMAGE", "LH_APT_SOURCES", "LH_BUILD_ARGS", "LH_SCRATCH"),
         *("LH_ROOT", "LH_BUILDBOT_MASTER", "LH_BUILDBOT_PASSWORD", "LH_GPU_DEVICE"),
+        *("LH_GITHUB_REPOSITORY", "LH_GITHUB_TOKEN", "LH_GITHUB_API"),
+        *("LH_BUILDKITE_PIPELINE", "LH_BUILDKITE_TOKEN", "LH_BUILDKITE_API"),
     }
 
 

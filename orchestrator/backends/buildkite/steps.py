@@ -28,12 +28,13 @@ RETRY: tuple[dict[str, Any], ...] = (
 
 def pipeline(placed: Sequence[Placed]) -> dict[str, Any]:
     """The document to upload: a step for each job, and one that collects when all are over."""
-    return {"steps": [*(_step(each) for each in placed), *_collect(placed)]}
+    return {"steps": [*(step(each) for each in placed), *_collect(placed)]}
 
 
-def _step(placed: Placed) -> dict[str, Any]:
+def step(placed: Placed) -> dict[str, Any]:
     job = placed.job
-    step: dict[str, Any] = {
+    """The step of one job."""
+    made: dict[str, Any] = {
         "label": f"{job.stack} on {job.pool} ({len(job.cells)})",
         "key": key(job.id),
         "command": f"{SCRIPT} {job.id}",
@@ -44,12 +45,12 @@ def _step(placed: Placed) -> dict[str, Any]:
     }
     if placed.device:
         # one GPU runs one job: no more at once than there are machines
-        step["concurrency"] = placed.machines
-        step["concurrency_group"] = f"lighthouse/gpu/{placed.agent or job.pool}"
-        step["concurrency_method"] = "eager"
+        made["concurrency"] = placed.machines
+        made["concurrency_group"] = f"lighthouse/gpu/{placed.agent or job.pool}"
+        made["concurrency_method"] = "eager"
     if placed.probation:
-        step["soft_fail"] = True
-    return step
+        made["soft_fail"] = True
+    return made
 
 
 def agents(placed: Placed) -> dict[str, str]:

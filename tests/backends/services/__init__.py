@@ -1,0 +1,1 @@
+"""Tests of services that hand out jobs, against local servers."""
