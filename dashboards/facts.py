@@ -101,6 +101,10 @@ class Facts:
         judged = self.verdict_before >= 0
         return kinds(nights, np.where(judged, self.verdict_before, known), last)
 
+    def of_tonight(self, cells: list[int]) -> list[int]:
+        """Those of some cells that are expected tonight; all of them where none is."""
+        return [cell for cell in cells if self.expected[cell]] or cells
+
     @cached_property
     def expected(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Shape (cells,): tonight has a row of it, or what is declared still has its place."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
-import numpy as np
+from collections.abc import Iterable, Iterator, Mapping
 
 from dashboards import documents as doc
 from dashboards.facts import Facts
@@ -31,12 +29,16 @@ _CONTRACT = {
 
 
 def pipeline_pages(facts: Facts) -> Iterator[doc.PipelinePage]:
-    """One for each pipeline of tonight's cells, by name."""
-    groups: dict[str, list[int]] = {}
-    for index in np.flatnonzero(facts.expected):
-        groups.setdefault(facts.nights.cells[index].pipeline, []).append(int(index))
+    """One for each pipeline that results know or that is declared, by name: others lead to it."""
+    groups: dict[str, list[int]] = {name: [] for name in _declared(facts)}
+    for index, cell in enumerate(facts.nights.cells):
+        groups.setdefault(cell.pipeline, []).append(index)
     for name in sorted(groups):
-        yield _page(facts, name, groups[name])
+        yield _page(facts, name, facts.of_tonight(groups[name]))
+
+
+def _declared(facts: Facts) -> Iterable[str]:
+    return facts.declared.pipelines if facts.declared else ()
 
 
 def _page(facts: Facts, name: str, cells: list[int]) -> doc.PipelinePage:

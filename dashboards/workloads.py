@@ -15,13 +15,13 @@ from orchestrator.text import plural
 
 
 def workload_pages(facts: Facts) -> Iterator[doc.WorkloadPage]:
-    """One for each workload of tonight's cells, by name."""
+    """One for each workload that results know, by name: pages of cells that are gone stay."""
     groups: dict[str, list[int]] = {}
-    for index in np.flatnonzero(facts.expected):
-        groups.setdefault(facts.nights.cells[index].workload, []).append(int(index))
+    for index, cell in enumerate(facts.nights.cells):
+        groups.setdefault(cell.workload, []).append(index)
     about = facts.declared.workloads if facts.declared else {}
     for name in sorted(groups):
-        cells = groups[name]
+        cells = facts.of_tonight(groups[name])
         yield doc.WorkloadPage(
             workload=name,
             about=about.get(name, ""),

@@ -111,8 +111,8 @@
     if (!known.length) return null;
     const infinite = (error) => !(error < BEYOND);
     const sizes = known.map((each) => each.error).filter((error) => !infinite(error) && error > 0);
-    const least = Math.min(...sizes, 0.1) / 2;
-    const most = Math.max(...sizes, 10) * 2;
+    const least = Math.max(Math.min(...sizes, 0.1) / 2, 1 / BEYOND);
+    const most = Math.min(Math.max(...sizes, 10) * 2, BEYOND);
     const values = known.map((each) => ({
       night: each.night, status: each.status, said: infinite(each.error) ? "infinite" : String(Number(each.error.toPrecision(3))),
       // none and infinite have no place on a logarithmic scale: they lie on its edges

@@ -82,7 +82,7 @@ def history(group: str, month: str) -> doc.History:
     series = doc.Series(
         statuses="PPPFPPMPPEPPSPPxPPX-",
         attempts=tuple(2 if n == 6 else 1 for n in range(20)),
-        error=tuple((0.4, 0.0, 3.5, 1e9, None)[n % 5] for n in range(20)),
+        error=tuple((0.4, 0.0, 3.5, 1e9, 5e-324, None)[n % 6] for n in range(20)),
         lowering=steady,
         execute=steady,
         stages={"ingress": steady, "lower:vectorize": steady, "execute": few},
