@@ -89,8 +89,10 @@ class Scan:
         out.verdict[at] = self._verdict[rows, columns]
         out.ratio[at] = self._ratio[rows, columns]
         out.baseline[at] = np.exp(centre)
-        out.low[at] = np.exp(centre - margin)
-        out.high[at] = np.exp(centre + margin)
+        # of numbers at the edge of what there is, a band reaches beyond it
+        with np.errstate(over="ignore"):
+            out.low[at] = np.exp(centre - margin)
+            out.high[at] = np.exp(centre + margin)
 
     def _replay(self, earlier: Steps) -> None:
         row = {int(series): at for at, series in enumerate(self._samples.series)}

@@ -16,6 +16,9 @@ from urllib.parse import parse_qs, urlparse
 
 import pytest
 
+from benchmarks.history.events import Parameters
+from benchmarks.history.writing import generate
+from dashboards.command import Options, make
 from tests.dashboards.pages.sample import AFTER, sample
 
 BASE = "some/base"
@@ -86,6 +89,16 @@ def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sites]:
     """The sample's site."""
     folder = tmp_path_factory.mktemp("site")
     sample().write(folder / BASE)
+    with served(folder) as found:
+        yield found
+
+
+@pytest.fixture(scope="package")
+def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sites]:
+    """A site that the builder made of results in which every text, name and number attacks."""
+    folder = tmp_path_factory.mktemp("attacked")
+    generate(folder / "results", Parameters(series=80, nights=24, seed=5, hostile=True))
+    make(folder / "results", folder / "cache", folder / BASE, Options(), "", lambda _: None)
     with served(folder) as found:
         yield found
 

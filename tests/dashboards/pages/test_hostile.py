@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -26,9 +27,9 @@ _LOOK = """() => ({
 
 
 @pytest.fixture(scope="module")
-def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sites]:
+def attacking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sites]:
     """A site in which every text attacks."""
-    folder = tmp_path_factory.mktemp("attacked")
+    folder = tmp_path_factory.mktemp("attacking")
     hostile().write(folder / BASE)
     with served(folder) as found:
         yield found
@@ -51,9 +52,9 @@ def unharmed(page: Any, watch: Any, root: str) -> None:
 @pytest.mark.parametrize("href", PAGES)
 @pytest.mark.parametrize(("way", "options"), [("file", {}), ("http", {"viewport": PHONE})])
 def test_a_page_is_unharmed(
-    chromium: Any, attacked: Sites, href: str, way: str, options: dict[str, Any]
+    chromium: Any, attacking: Sites, href: str, way: str, options: dict[str, Any]
 ) -> None:
-    root = attacked.addresses[way]
+    root = attacking.addresses[way]
     with opened(chromium, root + href, **options) as (page, watch):
         ready(page)
         page.eval_on_selector_all("details", "all => all.forEach(each => each.open = true)")
@@ -69,8 +70,8 @@ _CHOOSE = """all => all.forEach(each => {
 })"""
 
 
-def test_search_shows_texts_as_texts(chromium: Any, attacked: Sites) -> None:
-    root = attacked.addresses["file"]
+def test_search_shows_texts_as_texts(chromium: Any, attacking: Sites) -> None:
+    root = attacking.addresses["file"]
     with opened(chromium, f"{root}index.html#q=onerror&message=script") as (page, watch):
         page.wait_for_selector("#finder tbody tr")
         page.eval_on_selector_all("#finder select", _CHOOSE)
@@ -80,11 +81,26 @@ def test_search_shows_texts_as_texts(chromium: Any, attacked: Sites) -> None:
         unharmed(page, watch, root)
 
 
-def test_what_a_chart_shows_under_the_pointer_is_text(chromium: Any, attacked: Sites) -> None:
-    root = attacked.addresses["file"]
+def test_what_a_chart_shows_under_the_pointer_is_text(chromium: Any, attacking: Sites) -> None:
+    root = attacking.addresses["file"]
     with opened(chromium, root + PAGES[-2]) as (page, watch):
         ready(page)
         page.locator("#plots svg .mark-rect path").first.hover()
         page.wait_for_selector(".tip:not([hidden])")
         assert "onerror" in page.inner_text(".tip")
         unharmed(page, watch, root)
+
+
+def test_pages_of_a_hostile_year_are_unharmed(chromium: Any, attacked: Sites) -> None:
+    root = attacked.addresses["file"]
+    cells = sorted(attacked.folder.rglob("cells/**/*.html"))
+    some = [*attacked.folder.glob("*.html"), *attacked.folder.glob("pipelines/*.html"), *cells[::9]]
+    assert len(some) > 15
+    for path in some:
+        with opened(chromium, root + quote(str(path.relative_to(attacked.folder)))) as (
+            page,
+            watch,
+        ):
+            page.mouse.move(10, 10)
+            page.wait_for_load_state("networkidle")
+            unharmed(page, watch, root)

@@ -32,8 +32,18 @@ class _Page(HTMLParser):
 
 def test_links_and_places_are_there(tmp_path: Path) -> None:
     sample().write(tmp_path)
-    pages = {path: _Page(path.read_text(encoding="utf-8")) for path in tmp_path.rglob("*.html")}
-    assert len(pages) == len(sample().pages)
+    assert checked(tmp_path) == len(sample().pages)
+
+
+def test_links_of_a_hostile_year_are_there(attacked: Sites) -> None:
+    texts = [each.read_text(encoding="utf-8") for each in attacked.folder.rglob("cells/**/*.html")]
+    assert any("does not have this cell any more" in text for text in texts)
+    assert checked(attacked.folder) > len(texts)
+
+
+def checked(folder: Path) -> int:
+    """How many pages a site has, all of whose links are good."""
+    pages = {path: _Page(path.read_text(encoding="utf-8")) for path in folder.rglob("*.html")}
     for path, page in pages.items():
         assert page.twice == [], path
         for link in page.links:
@@ -45,6 +55,7 @@ def test_links_and_places_are_there(tmp_path: Path) -> None:
             # with a = it is a filter
             if place and "=" not in place:
                 assert unquote(place) in pages[target].ids, f"{path}: {link}"
+    return len(pages)
 
 
 @pytest.mark.browser

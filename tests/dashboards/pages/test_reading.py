@@ -57,7 +57,7 @@ def test_charts_say_in_words_what_they_show(chromium: Any, sites: Sites) -> None
         ready(page)
         titles = page.locator("figcaption b").all_inner_texts()
         assert titles == ["Stages", "Error", "Execution"]
-        assert page.locator("figure [role=img]").count() == 3
+        assert page.locator(".plot [role=img]").count() == 3
         page.get_by_text("The numbers").click()
         page.wait_for_selector(".numbers tbody tr")
         assert page.locator(".numbers tbody tr").count() == 57
