@@ -71,7 +71,7 @@ def _agent(facts: Facts, agent: int, name: str) -> doc.AgentView:
     causes = known.causes(agent)
     queued = facts.nights.table.numbers["queued_seconds"][known.of(agent)]
     queued = queued[np.isfinite(queued)]
-    entry = facts.options.agents.get(name, _UNKNOWN)
+    entry = facts.registered.get(name, _UNKNOWN)
     return doc.AgentView(
         agent=shown(name),
         pools=known.pools(agent),

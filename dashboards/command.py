@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dashboards.build import Built, build
-from dashboards.facts import Options
+from dashboards.facts import Options, Registered
 from dashboards.serve import serve
 from orchestrator.results.history.source import Found, find
 
-__all__ = ["Built", "Options", "make", "serve"]
+__all__ = ["Built", "Options", "Registered", "make", "serve"]
 
 
 def make(

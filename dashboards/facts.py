@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -26,7 +26,7 @@ from dashboards.nights import (
 from dashboards.stats import Flaky, Outcome, flaky
 from dashboards.texts import one_line
 from orchestrator.results.declared import Declared
-from orchestrator.results.history.table import Ints
+from orchestrator.results.history.table import Ints, Table
 
 FEW = 8
 """Cells that a list shows of many."""
@@ -50,7 +50,8 @@ class Options:
     title: str = "Lighthouse CI"
     expected_hours: float = 26.0
     """Between two nights; a site whose newest run is older says that it is late."""
-    agents: Mapping[str, Registered] = field(default_factory=dict)
+    agents: Callable[[Table], Mapping[str, Registered]] = lambda _: {}
+    """What is known of the registered agents, given all results."""
 
 
 class Facts:
@@ -73,6 +74,11 @@ class Facts:
     def started(self) -> str:
         """Of the newest run; empty without one."""
         return self.nights.runs[-1][-1].started if self.nights.nights else ""
+
+    @cached_property
+    def registered(self) -> Mapping[str, Registered]:
+        """The registered agents."""
+        return self.options.agents(self.nights.table)
 
     @cached_property
     def machines(self) -> Machines:

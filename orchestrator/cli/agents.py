@@ -9,10 +9,9 @@ from pathlib import Path
 
 import click
 
-from orchestrator import records
 from orchestrator.cli.app import App, pass_app
+from orchestrator.cli.counting import counted
 from orchestrator.cli.params import examples, json_option
-from orchestrator.errors import UsageError
 from orchestrator.fleet import public
 from orchestrator.fleet.agents import key_state, load_fleet
 from orchestrator.fleet.levels import Advice, Reliability, advise
@@ -22,24 +21,27 @@ from orchestrator.text import plain, plural, seconds, size, table
 
 @click.command(
     "agents",
-    epilog=examples("lh-ci agents", "lh-ci agents --json", "lh-ci agents --history counts.json"),
+    epilog=examples("lh-ci agents", "lh-ci agents --json", "lh-ci agents --results nightly"),
 )
 @click.option(
-    "--history",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="What was counted of each agent: JSON, names to the fields of `fleet.levels.Reliability`. "
-    "Says what blocks promotion.",
+    "--results",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Runs, or archives of runs (*.parquet), that say what blocks promotion. Default: the runs "
+    "of this workspace.",
 )
 @json_option
 @pass_app
-def command(app: App, /, history: Path | None, as_json: bool) -> int:
+def command(app: App, /, results: Path | None, as_json: bool) -> int:
     """List the registered machines, whose they are, and what their owners let them be used for."""
     agents = load_fleet(app.root).agents
-    seen = _read(history) if history else {}
-    advice = {
-        name: advise(agent.level, seen[name]) for name, agent in agents.items() if name in seen
-    }
+    seen = counted(app, results and Path.cwd() / results)
+    advice: dict[str, Advice] = {}
+    if seen is not None:
+        advice = {
+            name: advise(agent.level, seen.get(name, Reliability()))
+            for name, agent in agents.items()
+        }
     today = app.today()
     valid = {
         name: [
@@ -55,16 +57,6 @@ def command(app: App, /, history: Path | None, as_json: bool) -> int:
     else:
         _print(agents, valid, advice)
     return 0
-
-
-def _read(path: Path) -> dict[str, Reliability]:
-    try:
-        value = json.loads(path.read_bytes())
-        if not isinstance(value, dict):
-            raise UsageError(f"{path}: expected an object, agents to what was counted of them")
-        return {name: records.decode(Reliability, each, name) for name, each in value.items()}
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path}: {error}") from error
 
 
 def _json(agent: AgentFile, valid: list[str], advice: Advice | None) -> dict[str, object]:

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.text import Text
 
 from orchestrator.cli.app import App, pass_app
+from orchestrator.cli.counting import journal
 from orchestrator.cli.params import examples, json_option
 from orchestrator.cli.report import console
 from orchestrator.errors import ExitCode, UsageError
+from orchestrator.fleet.agents import load_fleet
+from orchestrator.fleet.levels import Reliability, advise
+from orchestrator.fleet.models import AgentFile
 from orchestrator.text import counts as counted
 from orchestrator.text import one_line, plural
+
+if TYPE_CHECKING:
+    from dashboards.command import Registered
+    from orchestrator.results.history.table import Table
 
 _SLACK_HOURS = 2.0
 """A night may start and take this much later before the site says that it is late."""
@@ -87,7 +96,11 @@ def command(app: App, /, **given: Any) -> int:
             results,
             app.state / "history",
             out,
-            pages.Options(title=given["title"], expected_hours=given["every"] + _SLACK_HOURS),
+            pages.Options(
+                title=given["title"],
+                expected_hours=given["every"] + _SLACK_HOURS,
+                agents=partial(_registered, app, load_fleet(app.root).agents),
+            ),
             given["url"],
             say,
         )
@@ -120,6 +133,24 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
         return
     with screen.status("looking for results") as status:
         yield lambda line: status.update(Text(one_line(line, screen.width - 4)))
+
+
+def _registered(
+    app: App, agents: Mapping[str, AgentFile], table: Table
+) -> Mapping[str, Registered]:
+    """The registered agents, by what their files say and results show."""
+    from dashboards.command import Registered
+    from orchestrator.fleet.reliability import count
+
+    seen = count(table, journal(app).read(), app.services.clock.now())
+    return {
+        name: Registered(
+            level=agent.level,
+            contact=agent.contact,
+            blocks=advise(agent.level, seen.get(name, Reliability())).reasons,
+        )
+        for name, agent in agents.items()
+    }
 
 
 def _show(app: App, built: Any, out: Path) -> None:

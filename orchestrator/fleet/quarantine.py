@@ -28,6 +28,8 @@ from orchestrator.fleet.misses import Kind
 
 Event = Literal["healthy", "sick", "missed", "worked"]
 
+JOURNAL = "fleet/agents.jsonl"
+"""Of the state folder; see `results.lines`."""
 FIRST_S = 60.0
 MOST_S = 3600.0
 _DOUBLINGS = 16

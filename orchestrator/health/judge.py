@@ -12,6 +12,7 @@ ON_DEVICE = ("execute", "compare")
 """The phases in which a device can be to blame: it runs, or what it wrote is looked at."""
 SEEN = "GPU fault seen from outside"
 _ALIKE = "A kernel that never ends and a GPU that hangs look the same from outside"
+_EITHER = "The program or the device: "
 
 
 def hung(outcome: Outcome) -> bool:
@@ -27,8 +28,10 @@ def doubtful(outcome: Outcome) -> bool:
 
 def either(phase: str, message: str, evidence: Sequence[Evidence]) -> bool:
     """Whether a `miss` may be the program's doing after all: a hang, a death beside a reset."""
-    unclear = against(evidence, "unclear") is not None or _ALIKE in message
-    return phase in ON_DEVICE and unclear
+    if phase not in ON_DEVICE:
+        return False
+    said = _ALIKE in message or _EITHER.strip() in message
+    return said or against(evidence, "unclear") is not None
 
 
 def judge(outcome: Outcome, evidence: Sequence[Evidence], cell: str) -> Outcome:
@@ -50,7 +53,7 @@ def judge(outcome: Outcome, evidence: Sequence[Evidence], cell: str) -> Outcome:
         seen = f"{SEEN}: {unclear.text}\n" if unclear else ""
         return _miss(outcome, seen + _cannot_tell(cell))
     if unclear and _died(outcome):
-        return _miss(outcome, f"{SEEN}: {unclear.text}\nThe program or the device: {_rerun(cell)}")
+        return _miss(outcome, f"{SEEN}: {unclear.text}\n{_EITHER}{_rerun(cell)}")
     return outcome
 
 

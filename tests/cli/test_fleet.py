@@ -6,14 +6,17 @@ import dataclasses
 import json
 import shutil
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
 from orchestrator.fleet import keys, public
 from orchestrator.fleet.agents import load_fleet
+from orchestrator.fleet.quarantine import JOURNAL, Seen
 from orchestrator.host import Gpu
+from orchestrator.results.lines import Lines
 from tests.cli.conftest import NOTE, Lab
+from tests.cli.test_run import play
 from tests.fleet.samples import AGENT, FILE, KEY_A, ORCHESTRATOR
 
 REGISTER = (
@@ -299,25 +302,43 @@ class TestAgents:
         assert document["terms"]["hours"] == ["22:00-06:00"]
         assert "advice" not in document
 
-    def test_what_blocks_promotion(self, lab: Lab, tmp_path: Path) -> None:
-        counts: dict[str, Any] = {"intel-lab-1": {"days": 3, "jobs": 60, "health_jobs": 10}}
-        path = tmp_path / "counts.json"
-        path.write_text(json.dumps(counts))
-        done = lab("agents", "--history", str(path))
-        assert done.stdout.splitlines()[-2:] == ["intel-lab-1: 3 days of 14 in 30 days", "1 agent"]
-        counts["intel-lab-1"]["days"] = 14
-        path.write_text(json.dumps(counts))
-        assert "intel-lab-1 should be trusted" in lab("agents", "--history", str(path)).stdout
-        (document,) = lab.json("agents", "--history", str(path))
-        assert document["advice"] == {"level": "trusted", "reasons": []}
+    def test_what_blocks_promotion(self, lab: Lab) -> None:
+        play(lab)
+        lab("run", "torch_cpu")
+        for path in (lab.last.folder / "results").iterdir():
+            path.write_text(path.read_text().replace('"agent": ""', '"agent": "intel-lab-1"'))
+        at = lab.engine.time.start.isoformat()
+        lines = Lines(state(lab) / JOURNAL, Seen)
+        lines.add(Seen(agent="intel-lab-1", event="sick", at=at))
+        lines.add(Seen(agent="intel-lab-1", event="healthy", at=at))
+        assert lab("agents").stdout.splitlines()[-5:] == [
+            "intel-lab-1: 1 day of 14 in 30 days",
+            "intel-lab-1: 1 job of 50 in 30 days",
+            "intel-lab-1: 2 health jobs of 10 in 30 days",
+            "intel-lab-1: 1 of 2 health jobs failed (at most 10%)",
+            "1 agent",
+        ]
+        (document,) = lab.json("agents", "--results", ".lh/runs")
+        assert document["advice"]["level"] == "probation"
+        assert len(document["advice"]["reasons"]) == 4
 
-    @pytest.mark.parametrize("text", ["[]", "{", '{"intel-lab-1": {"dayz": 1}}'])
-    def test_a_history_that_is_none(self, lab: Lab, tmp_path: Path, text: str) -> None:
-        path = tmp_path / "counts.json"
-        path.write_text(text)
-        done = lab("agents", "--history", str(path))
+    def test_the_dashboard_shows_it(self, lab: Lab) -> None:
+        play(lab)
+        lab("run", "torch_cpu")
+        for path in (lab.last.folder / "results").iterdir():
+            path.write_text(path.read_text().replace('"agent": ""', '"agent": "intel-lab-1"'))
+        done = lab("dashboard")
+        assert done.exit_code == 0, done.stderr
+        page = json.loads((lab.tree.root / "site/agents.json").read_text())
+        (agent,) = page["agents"]
+        assert (agent["agent"], agent["level"]) == ("intel-lab-1", "probation")
+        assert agent["contact"] == "ci@example.org"
+        assert agent["blocks"][0] == "1 day of 14 in 30 days"
+
+    def test_results_that_are_not_there(self, lab: Lab) -> None:
+        done = lab("agents", "--results", "nowhere")
         assert done.exit_code == 2
-        assert str(path) in done.stderr
+        assert "no folder" in done.stderr
 
     def test_none(self, lab: Lab) -> None:
         (lab.tree.root / FILE).unlink()

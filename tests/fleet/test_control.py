@@ -15,6 +15,7 @@ from orchestrator.fleet.trials import Trial, trial
 from orchestrator.health.evidence import Evidence
 from tests.fleet import truth
 from tests.fleet.blaming import FAILED, GREEN, again, golden, run, there
+from tests.results.test_store import result
 
 ROOT = Path(__file__).parents[2]
 HUNG = dataclasses.replace(
@@ -368,9 +369,11 @@ def _of(control: Trial | None) -> Trial:
 
 
 def test_a_result_as_a_trial() -> None:
-    from tests.fleet.rows import result
-
-    made = result(status="xfail", hardware={"gpu_driver": "550", "kernel": "6.1", "cpus": 2})
+    made = result(
+        status="xfail",
+        parts={"harness": "#1"},
+        hardware={"gpu_driver": "550", "kernel": "6.1", "cpus": 2},
+    )
     found = trial(made, agent="mine")
     assert found is not None
     assert (found.ending, found.agent, found.driver) == (

@@ -23,7 +23,7 @@ from orchestrator.fleet.health import (
 from orchestrator.fleet.quarantine import NEW, Seen, Standing, standings
 from orchestrator.job import Cell, Workload
 from orchestrator.plan import PlannedCell
-from tests.fleet.rows import result
+from tests.results.test_store import result
 
 NOW = dt.datetime(2026, 11, 20, 22, 0, tzinfo=dt.UTC)
 

@@ -1,0 +1,46 @@
+"""What was seen of the registered machines, in this workspace's record and journal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from orchestrator.cli.app import App
+from orchestrator.errors import UsageError
+from orchestrator.fleet.levels import Reliability
+from orchestrator.fleet.quarantine import JOURNAL, Seen
+from orchestrator.results.lines import Lines
+
+
+def journal(app: App) -> Lines[Seen]:
+    """The journal of what agents did."""
+    return Lines(app.state / JOURNAL, Seen)
+
+
+def counted(app: App, results: Path | None) -> Mapping[str, Reliability] | None:
+    """By agent; None: there is no record here to count.
+
+    Args:
+        app: the workspace.
+        results: runs, or archives of runs; None: this workspace's, if it has any.
+
+    Raises:
+        UsageError: `results` is no folder, or the libraries that read it are not installed.
+        InfrastructureError: results or the journal are damaged.
+    """
+    folder = results or app.runs.folder
+    if results is None and not folder.is_dir():
+        return None
+    try:
+        from orchestrator.fleet.reliability import count
+        from orchestrator.results.history.source import find
+        from orchestrator.results.history.table import load
+    except ImportError as error:
+        if results is None:
+            return None
+        raise UsageError(
+            f"what reads results is not installed ({error.name}). "
+            "Do: pip install 'lighthouse-ci[dashboard]'"
+        ) from error
+    table = load(find(folder, app.state / "history", lambda _: None).sources)
+    return count(table, journal(app).read(), app.services.clock.now())
