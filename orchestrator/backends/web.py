@@ -129,8 +129,6 @@ class Web:
                 if isinstance(error, LimitError):
                     raise
                 raise UnclearError(self._brief(error)) from None
-            if response.status_code in (409, 422):
-                raise ConflictError(self._told(response))
             with contextlib.suppress(ValueError):
                 return response.json()
             return None
@@ -167,7 +165,7 @@ class Web:
             asked = requests.Request("GET", url, params=dict(params or {})).prepare().url or url
             known = self._known.get(asked)
             headers = {"If-None-Match": known[0]} if known else {}
-            response = self._send("GET", asked, headers=headers)
+            response = self._asked(asked, headers=headers)
             if response.status_code == 304 and known:
                 return known[1], known[2]
             if response.status_code in _REDIRECTS:
@@ -186,13 +184,20 @@ class Web:
 
     def _download(self, url: str, file: Path, most: int) -> None:
         for _ in range(_MOST_REDIRECTS):
-            response = self._send("GET", url, stream=True, headers={"Accept": "*/*"})
+            response = self._asked(url, stream=True, headers={"Accept": "*/*"})
             with contextlib.closing(response):
                 if response.status_code not in _REDIRECTS:
                     save(response, file, most)
                     return
                 url = urljoin(url, response.headers.get("Location", ""))
         raise InfrastructureError(f"{self.service.name} redirects for ever")
+
+    def _asked(self, url: str, **given: Any) -> requests.Response:
+        """A GET; what is called a conflict then, such as a commit that it lacks, is not there."""
+        try:
+            return self._send("GET", url, **given)
+        except ConflictError as error:
+            raise AbsentError(str(error)) from None
 
     def _send(self, method: str, url: str, **given: Any) -> requests.Response:
         """One request; the token goes along to the service itself, and nowhere else."""
@@ -233,7 +238,9 @@ class Web:
                 f"{self.service.name}: the token may not do that ({self._told(response)}). "
                 f"{self.service.renew}"
             )
-        if code >= 400 and code not in (409, 422):
+        if code in (409, 422):
+            raise ConflictError(self._told(response))
+        if code >= 400:
             raise InfrastructureError(
                 f"{self.service.name} answers HTTP {code}: {self._told(response)}"
             )

@@ -85,6 +85,7 @@ class RegisteredMachines(AnyMachines):
         super().__init__({n: a for n, a in agents.items() if backend in (None, a.backend)})
         self._backend = backend
         self._branch = branch
+        self._takers: dict[tuple[str, str], tuple[AgentFile, ...]] = {}
 
     def refusal(self, name: str, pool: Pool) -> str:
         """Somebody has to be there who takes this branch."""
@@ -107,14 +108,17 @@ class RegisteredMachines(AnyMachines):
 
     def takers(self, pool: str, pipeline: str) -> tuple[AgentFile, ...]:
         """Who takes a pipeline's cells, the highest priority first."""
-        found = [
-            agent
-            for agent in self._agents.values()
-            if pool in agent.pools
-            and _matches(pipeline, agent.terms.pipelines)
-            and _matches(self._branch, agent.terms.branches)
-        ]
-        return tuple(sorted(found, key=lambda agent: (-agent.terms.priority, agent.id)))
+        key = (pool, pipeline)
+        if key not in self._takers:
+            found = [
+                agent
+                for agent in self.serving(pool)
+                if _matches(pipeline, agent.terms.pipelines)
+                and _matches(self._branch, agent.terms.branches)
+            ]
+            found.sort(key=lambda agent: (-agent.terms.priority, agent.id))
+            self._takers[key] = tuple(found)
+        return self._takers[key]
 
     def judged(self, cells: Iterable[PlannedCell]) -> tuple[PlannedCell, ...]:
         """The cells, those with a reason that nobody would take."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -238,6 +240,17 @@ class TestReceive:
         done = lab("receive", str(tmp_path / "slip.txt"), str(tmp_path / "job"))
         assert done.exit_code == 2
         assert "handed over" in done.stderr
+
+    def test_files_of_a_job_stay_in_its_folder(self, lab: Lab, tmp_path: Path) -> None:
+        lab("plan", "--pool", "intel-cpu", "--out", str(tmp_path / "plan"))
+        (slip,) = (tmp_path / "plan/slips").iterdir()
+        documents = json.loads(zlib.decompress(base64.b64decode(slip.read_text())))
+        documents["job.json"] = documents["job.json"].replace("workloads/mlp.py", "../../mlp.py")
+        packed = zlib.compress(json.dumps(documents).encode())
+        slip.write_text(base64.b64encode(packed).decode())
+        done = lab("receive", str(slip), str(tmp_path / "job"))
+        assert done.exit_code == 2
+        assert "'../../mlp.py', no plain path" in done.stderr
 
     def test_a_folder_of_something_else_is_left_alone(self, lab: Lab, tmp_path: Path) -> None:
         (tmp_path / "slip.txt").write_text("x")

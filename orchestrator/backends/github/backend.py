@@ -168,7 +168,7 @@ class GitHubBackend:
             ) from None
         try:
             self._web.get(f"{self._base}/git/commits/{self._commit}")
-        except (AbsentError, ConflictError):
+        except AbsentError:
             raise UsageError(
                 f"commit {self._commit:.12} is not in {self.where}: push it first, its machines "
                 "work in a checkout of it"

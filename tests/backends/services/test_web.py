@@ -111,6 +111,13 @@ class TestGet:
         with pytest.raises(AbsentError):
             place.web().get("x")
 
+    def test_what_cannot_be_there(self, place: Place, tmp_path: Path) -> None:
+        place.api.answers["GET /x"] = [Answer({"message": "No commit found"}, 422)]
+        with pytest.raises(AbsentError, match="No commit found"):
+            place.web().get("x")
+        with pytest.raises(AbsentError):
+            place.web().fetch("x", tmp_path / "x", MOST)
+
     def test_what_has_moved_is_told(self, place: Place) -> None:
         moved = Answer({"message": "Moved"}, 301, {"Location": "{url}/y"})
         place.api.answers["GET /x"] = [moved]
