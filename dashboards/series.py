@@ -229,7 +229,9 @@ class _Stages:
                 # a stage comes again for each chip
                 same = [index for index, each in enumerate(names) if each == name]
                 values = found.setdefault(name, np.full(flat.shape, np.nan))
-                values[places[kinds == kind]] = block[:, same].sum(axis=1)
+                # times of forged results can be infinite, both ways
+                with np.errstate(invalid="ignore", over="ignore"):
+                    values[places[kinds == kind]] = block[:, same].sum(axis=1)
         shaped = {name: values.reshape(rows.shape) for name, values in found.items()}
         return {
             name: (v, np.logical_or.reduce(np.isfinite(v), axis=1)) for name, v in shaped.items()
