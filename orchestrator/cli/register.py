@@ -60,14 +60,21 @@ from orchestrator.text import is_plain, plain, plural, size, table
     help="Register though no container engine answers: cells then run as you, and can read and "
     "write what you can.",
 )
+@click.option(
+    "--no-health-job",
+    is_flag=True,
+    help="Register without running a health job first: its first job will be one.",
+)
 @json_option
 @pass_app
-def command(app: App, /, uncontained: bool, as_json: bool, **given: Any) -> int:
+def command(
+    app: App, /, uncontained: bool, no_health_job: bool, as_json: bool, **given: Any
+) -> int:
     """Look at this machine, and write the file that offers it: agents/<vendor>-<name>.yaml.
 
-    Says which pools and pipelines it can serve and why not others, makes a signing key that never
-    leaves it, and tells what to do next. Without --pool, it only looks. Doing it again changes
-    nothing.
+    Says which pools and pipelines it can serve and why not others, runs a health job, makes a
+    signing key that never leaves it, and tells what to do next. Without --pool, it only looks.
+    Doing it again changes nothing.
     """
     asked, here = _Asked(**given), _look(app, uncontained)
     if not as_json:
@@ -75,9 +82,15 @@ def command(app: App, /, uncontained: bool, as_json: bool, **given: Any) -> int:
     offered: dict[str, object] = {}
     if asked.pools:
         _check(asked, here)
+        healthy = _health(app, asked.pools, skip=no_health_job, quiet=as_json)
         offer = _offer(app, asked, here)
         path, fresh = _write(app, offer)
-        offered = {"agent": offer.id, "file": app.shown(path), "keys": list(offer.keys)}
+        offered = {
+            "agent": offer.id,
+            "file": app.shown(path),
+            "keys": list(offer.keys),
+            "health": healthy,
+        }
         if not as_json:
             _next(app, offer, path, fresh=fresh)
     elif not as_json:
@@ -85,6 +98,16 @@ def command(app: App, /, uncontained: bool, as_json: bool, **given: Any) -> int:
     if as_json:
         click.echo(json.dumps({**_json(here), **offered}, indent=2))
     return 0
+
+
+def _health(app: App, pools: Sequence[str], *, skip: bool, quiet: bool) -> dict[str, object] | None:
+    """What the health job came to; None: there was none. Raises InfrastructureError."""
+    if skip:
+        click.echo("health    no health job was run, as asked", err=quiet)
+        return None
+    from orchestrator.cli import health_job  # what runs cells is slow to load
+
+    return health_job.require(app, pools, quiet=quiet)
 
 
 @dataclass(frozen=True, kw_only=True)

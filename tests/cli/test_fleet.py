@@ -14,9 +14,11 @@ from orchestrator.fleet import keys, public
 from orchestrator.fleet.agents import load_fleet
 from orchestrator.fleet.quarantine import JOURNAL, Seen
 from orchestrator.host import Gpu
+from orchestrator.job import Outcome
 from orchestrator.results.lines import Lines
-from tests.cli.conftest import NOTE, Lab
+from tests.cli.conftest import MLP, NOTE, SUM, Lab
 from tests.cli.test_run import play
+from tests.fakes import fail
 from tests.fleet.samples import AGENT, FILE, KEY_A, ORCHESTRATOR
 
 REGISTER = (
@@ -205,6 +207,72 @@ class TestUnregister:
         done = lab("unregister", "intel-lab1")
         assert done.exit_code == 2
         assert "no agent `intel-lab1`. Did you mean `intel-lab-1`?" in done.stderr
+
+
+class TestHealthJob:
+    """Before a machine is registered, it shows that it works."""
+
+    def test_it_runs_cells_that_should_pass(self, lab: Lab) -> None:
+        done = lab(*REGISTER)
+        assert done.exit_code == 0, done.stderr
+        (job,) = lab.engine.jobs
+        assert [cell.id for cell in job.cells] == [MLP, SUM]
+        assert "health    well: 2 cells passed in" in done.stdout
+        assert f"pass  {MLP}" in done.stdout
+        assert lab.last.latest().keys() == {SUM, MLP}
+
+    def test_for_machines(self, lab: Lab) -> None:
+        document = lab.json(*REGISTER)
+        assert document["health"]["verdict"] == "healthy"
+        assert document["health"]["cells"] == [MLP, SUM]
+
+    def test_a_machine_that_is_sick_is_not_registered(self, lab: Lab) -> None:
+        play(lab, sum=fail("wrong \x1b[31mnumbers"))
+        done = lab(*REGISTER)
+        assert done.exit_code == 4
+        assert f"the health job failed, so nothing is registered: {SUM}: fail" in done.stderr
+        assert "its memory, its GPU and driver" in done.stderr
+        assert f"lh-ci show {lab.last.name} {SUM}" in done.stderr
+        assert "\x1b" not in done.stderr
+        assert not (lab.tree.root / FILE).exists()
+        assert not (state(lab) / "keys").exists()
+        assert lab("show", lab.last.name, SUM).exit_code == 0
+
+    @pytest.mark.parametrize(
+        ("message", "said", "look"),
+        [
+            ("no space left on the device", "failed", "The disk is full"),
+            ("failed to pull", "came to no verdict", "look at the network"),
+        ],
+    )
+    def test_what_to_look_at_follows_from_the_miss(
+        self, lab: Lab, message: str, said: str, look: str
+    ) -> None:
+        play(lab, sum=Outcome(status="miss", phase="execute", message=message))
+        done = lab(*REGISTER)
+        assert done.exit_code == 4
+        assert f"the health job {said}" in done.stderr
+        assert look in done.stderr
+
+    def test_it_can_be_left_out_and_that_is_said(self, lab: Lab) -> None:
+        play(lab, sum=fail())
+        done = lab(*REGISTER, "--no-health-job")
+        assert done.exit_code == 0, done.stderr
+        assert "no health job was run, as asked" in done.stdout
+        assert lab.engine.jobs == []
+        assert lab.json(*REGISTER, "--no-health-job")["health"] is None
+
+    def test_a_pool_without_core_cells_has_none(self, lab: Lab) -> None:
+        core = "  torch_cpu:\n    tier: core"
+        lab.tree.edit("matrix.yaml", core, core.replace("core", "peripheral"))
+        done = lab(*REGISTER)
+        assert done.exit_code == 0, done.stderr
+        assert "no core cell runs in intel-cpu, so none was run" in done.stdout
+
+    def test_nothing_is_run_when_it_only_looks_or_cannot_work(self, lab: Lab) -> None:
+        lab("register")
+        lab(*REGISTER, "--pool", "amd-cpu")
+        assert lab.engine.jobs == []
 
 
 class TestKeys:
