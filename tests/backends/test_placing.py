@@ -164,7 +164,8 @@ class TestBuildkite:
             (None, "agent_stop"),
             (None, "process_run_error"),
         ]
-        assert gpu["command"] == ".buildkite/job.sh r.pytorch.nvidia-gpu"
+        assert gpu["command"] == ".buildkite/job.sh"
+        assert gpu["env"] == {"LIGHTHOUSE_JOB": "r.pytorch.nvidia-gpu"}
         assert gpu["agents"] == {"queue": "lighthouse", "pool": GPU, "docker": "true"}
         assert collect["depends_on"] == [{"step": gpu["key"], "allow_failure": True}]
 
@@ -203,6 +204,24 @@ class TestGitHub:
         names = [entry["job"] for chunk in document["chunk"] for entry in chunk["include"]]
         assert names == [f"r.pytorch.amd-cpu.{number}" for number in range(1, 2001)]
         assert len(json.dumps(document)) < MOST_BYTES
+
+    def test_it_is_what_the_service_takes(self, tmp_path: Path) -> None:
+        matrices = chunks(placed(map(planned, range(2000)), ANY, cells=1))["chunk"]
+        workflow = {
+            "on": "push",
+            "jobs": {
+                f"cells-{number}": {
+                    "runs-on": "${{ matrix.runner }}",
+                    "strategy": {"matrix": {"include": chunk["include"]}},
+                    "steps": [{"run": "true"}],
+                }
+                for number, chunk in enumerate(matrices)
+            },
+        }
+        (tmp_path / "workflow.json").write_text(json.dumps(workflow))
+        argv = ["--builtin-schema", "vendor.github-workflows", str(tmp_path / "workflow.json")]
+        checked = CliRunner().invoke(check_jsonschema, argv)
+        assert checked.exit_code == 0, checked.output
 
     def test_hosted_runners_and_agents(self) -> None:
         (chunk,) = chunks(placed([planned(1)], HostedMachines()))["chunk"]

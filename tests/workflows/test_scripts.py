@@ -72,9 +72,11 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(shop: Path, *argv: str) -> int:
+def run(shop: Path, script: str, job: str = JOB) -> int:
     """The exit code of a script."""
-    done = subprocess.run(argv, cwd=shop / "repo", check=False, capture_output=True, text=True)
+    env = {**os.environ, "LIGHTHOUSE_JOB": job}
+    argv = [f".buildkite/{script}.sh"]
+    done = subprocess.run(argv, cwd=shop / "repo", env=env, check=False, capture_output=True)
     return done.returncode
 
 
@@ -90,10 +92,10 @@ pytestmark = pytest.mark.process
 def test_a_job_runs_the_one_argv_and_its_results_are_uploaded(
     shop: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
-    run(shop, ".buildkite/plan.sh")
+    run(shop, "plan")
     monkeypatch.setenv("EXIT", str(code))
     for _ in range(2):  # a checkout that an earlier job worked in is fine
-        assert run(shop, ".buildkite/job.sh", JOB) == code
+        assert run(shop, "job") == code
         assert " ".join(ARGV) in calls(shop)
     with tarfile.open(shop / f"store/back/{JOB}.tar.gz") as archive:
         assert "./exec.json" in archive.getnames()
@@ -103,23 +105,23 @@ def test_a_job_runs_the_one_argv_and_its_results_are_uploaded(
 def test_a_job_that_was_handed_over_needs_no_plan(shop: Path) -> None:
     (shop / "store/meta/lighthouse-slip").write_text("handed over")
     (shop / "store/meta/lighthouse-steps").write_text('{"steps": [1]}')
-    assert run(shop, ".buildkite/plan.sh") == 0
+    assert run(shop, "plan") == 0
     assert (shop / "store/pipeline").read_text() == '{"steps": [1]}'
-    assert run(shop, ".buildkite/job.sh", JOB) == 0
+    assert run(shop, "job") == 0
     assert (shop / "repo/job/job.json").read_text() == "handed over"
     assert not any(call.startswith("lh-ci plan") for call in calls(shop))
 
 
 @pytest.mark.parametrize("name", ["", "a b", "../x", "$(touch x)", "a/b"])
 def test_what_is_no_id_of_a_job_is_refused(shop: Path, name: str) -> None:
-    assert run(shop, ".buildkite/job.sh", name) == 2
+    assert run(shop, "job", name) == 2
     assert not (shop / "store/calls").exists()
 
 
 def test_a_selection_is_words_and_no_options(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SELECTION", "pytorch_* --out")
     (shop / "repo/pytorch_file").touch()
-    assert run(shop, ".buildkite/plan.sh") == 0
+    assert run(shop, "plan") == 0
     (line,) = [call for call in calls(shop) if call.startswith("lh-ci plan")]
     assert line == "lh-ci plan --branch main --format buildkite --out plan -- pytorch_* --out"
 
@@ -128,10 +130,10 @@ def test_a_selection_is_words_and_no_options(shop: Path, monkeypatch: pytest.Mon
 def test_what_came_back_is_collected_and_shown(
     shop: Path, monkeypatch: pytest.MonkeyPatch, code: int, style: str
 ) -> None:
-    run(shop, ".buildkite/plan.sh")
-    run(shop, ".buildkite/job.sh", JOB)
+    run(shop, "plan")
+    run(shop, "job")
     monkeypatch.setenv("EXIT", str(code))
-    assert run(shop, ".buildkite/collect.sh") == code
+    assert run(shop, "collect") == code
     assert (shop / "store/back-at-collect").read_text() == f"{JOB}.tar.gz\n"
     assert (shop / "store/annotation").read_text() == "summary\n"
     assert any(f"--style {style}" in call for call in calls(shop))
@@ -139,8 +141,8 @@ def test_what_came_back_is_collected_and_shown(
 
 
 def test_nothing_that_came_back_is_collected_too(shop: Path) -> None:
-    run(shop, ".buildkite/plan.sh")
-    assert run(shop, ".buildkite/collect.sh") == 0
+    run(shop, "plan")
+    assert run(shop, "collect") == 0
     assert (shop / "store/back-at-collect").read_text() == ""
 
 

@@ -14,6 +14,7 @@ from orchestrator.errors import ExitCode
 
 SCRIPT = ".buildkite/job.sh"
 """Fetches a job, runs the one argv, and uploads what it left."""
+JOB_VARIABLE = "LIGHTHOUSE_JOB"
 RETRIES = 2
 RETRY: tuple[dict[str, Any], ...] = (
     # the agent was lost: https://buildkite.com/docs/pipelines/configure/retry
@@ -37,7 +38,9 @@ def step(placed: Placed) -> dict[str, Any]:
     made: dict[str, Any] = {
         "label": f"{job.stack} on {job.pool} ({len(job.cells)})",
         "key": key(job.id),
-        "command": f"{SCRIPT} {job.id}",
+        # without arguments: agents with `no-command-eval` run scripts, and nothing else
+        "command": SCRIPT,
+        "env": {JOB_VARIABLE: job.id},
         "agents": agents(placed),
         "timeout_in_minutes": math.ceil(placed.timeout_s / 60),
         "priority": placed.priority,

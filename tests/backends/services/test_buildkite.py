@@ -63,7 +63,7 @@ class TestSubmit:
         assert (sent["commit"], sent["branch"]) == (COMMIT, "main")
         assert sent["meta_data"][KEY] == packed.key
         (step,) = json.loads(sent["meta_data"][STEPS])["steps"]
-        assert step["command"] == f".buildkite/job.sh {packed.job}"
+        assert step["env"] == {"LIGHTHOUSE_JOB": packed.job}
         assert (step["agents"]["pool"], step["priority"]) == ("intel-cpu", 10)
         (tmp_path / "again").mkdir()
         again = slip.restore(sent["meta_data"][SLIP], tmp_path / "again", tree.root)

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Carries out the job whose id is given, and uploads what it comes to.
+# Carries out the job $LIGHTHOUSE_JOB, and uploads what it comes to.
 set -eu
-job=$1
+job=$LIGHTHOUSE_JOB
 case $job in
 '' | *[!A-Za-z0-9._-]*) echo "no id of a job: $job" >&2 && exit 2 ;;
 esac
