@@ -170,7 +170,7 @@ def test_without_buildbot_it_is_told(
 @pytest.mark.parametrize(
     ("words", "environ", "message"),
     [
-        (["--master", "http://x/"], {}, "--master needs --backend buildbot"),
+        (["--master", "http://x/"], {}, "--master needs a --backend elsewhere"),
         (["--backend", "buildbot"], {}, "--master URL, or LH_BUILDBOT_MASTER"),
         (["--backend", "buildbot", "--master", "ci:80"], {}, "expected an address such as http://"),
         (
