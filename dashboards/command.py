@@ -8,28 +8,31 @@ from pathlib import Path
 from dashboards.build import Built, build
 from dashboards.facts import Options, Registered
 from dashboards.serve import serve
+from orchestrator.results.archives.objects import every, open_objects
 from orchestrator.results.history.source import Found, find
 
 __all__ = ["Built", "Options", "Registered", "make", "serve"]
 
 
 def make(
-    results: Path,
+    results: str,
     cache: Path,
     out: Path,
     options: Options,
     url: str,
     progress: Callable[[str], None],
 ) -> Built:
-    """Finds results and writes their site; a folder that is not there yet has none.
+    """Finds results and writes their site; a workspace that has no runs yet has no results.
 
-    What was read and judged before is kept in `cache`.
+    `results` is a folder, or a store's address. What was fetched, read and judged before is kept in
+    `cache`.
 
     Raises:
-        UsageError: `out` has something else in it, or `results` is no folder.
+        UsageError: `out` has something else in it, or `results` is no folder or address.
         InfrastructureError: results are damaged, or files cannot be written.
     """
     empty = Found(sources=(), problems=())
-    missing = results.name == "runs" and not results.exists() and results.parent == cache.parent
-    found = empty if missing else find(results, cache, progress)
+    folder = every(open_objects(results), cache) if "://" in results else Path.cwd() / results
+    missing = folder == cache.parent / "runs" and not folder.exists()
+    found = empty if missing else find(folder, cache, progress)
     return build(found, out, options, url=url, memory=cache, progress=progress)

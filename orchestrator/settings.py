@@ -285,6 +285,17 @@ class Settings:
             "file that it may write.",
         ),
     ] = 2 << 30
+    store: Annotated[
+        str | None,
+        Setting(
+            variable="LH_STORE",
+            parse=_text,
+            kind="folder, or address",
+            default="`archive` in the state folder",
+            help="Where `lh-ci results` keeps results for years: a folder, or an address such as "
+            "`s3://bucket/mlir` or `gs://bucket/mlir`.",
+        ),
+    ] = None
     buildbot_master: Annotated[
         str | None,
         Setting(

@@ -20,7 +20,7 @@ from orchestrator.text import plain, size
 _ENGINES = ("docker", "venv")
 _VENVS = ("venvs", "llvm", "sysroots")
 """In the state folder: environments, and the LLVM release fetched for them."""
-_LITTLE = ("record", "crashes", "scratch")
+_LITTLE = ("record", "crashes", "scratch", "history")
 """In the state folder, with `--all`: what no other option names."""
 
 

@@ -36,14 +36,15 @@ _SLACK_HOURS = 2.0
     epilog=examples(
         "lh-ci dashboard                         this workspace's runs, to site/",
         "lh-ci dashboard --serve                 and look at them in a browser",
+        "lh-ci dashboard --results .lh/archive   all that is in the store",
         "lh-ci dashboard --results nightly --out public --url https://example.org/mlir",
     ),
 )
 @click.option(
     "--results",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Runs, or archives of runs (*.parquet). Default: the runs of this workspace.",
+    metavar="DIR|ADDRESS",
+    help="Runs, or archives of runs (*.parquet), also a store's: s3://bucket/mlir. "
+    "Default: the runs of this workspace.",
 )
 @click.option(
     "--out",
@@ -89,7 +90,7 @@ def command(app: App, /, **given: Any) -> int:
             "Do: pip install 'lighthouse-ci[dashboard]', or: nox -s dashboard"
         ) from error
 
-    results = Path.cwd() / given["results"] if given["results"] else app.runs.folder
+    results = given["results"] or str(app.runs.folder)
     out = Path.cwd() / given["out"]
     with _progress(quiet=given["as_json"]) as say:
         built = pages.make(

@@ -36,6 +36,7 @@ _COMMANDS = {
     "unregister": "orchestrator.cli.unregister",
     "agents": "orchestrator.cli.agents",
     "keys": "orchestrator.cli.keys",
+    "results": "orchestrator.cli.results",
     "dashboard": "orchestrator.cli.dashboard",
     "clean": "orchestrator.cli.clean",
     "schema": "orchestrator.cli.schema",

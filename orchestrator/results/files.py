@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from orchestrator.errors import InfrastructureError
+
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
+TEMPORARY = ".tmp"
+"""How names of files end that are being written; they begin with a dot."""
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -16,22 +22,59 @@ def write_atomically(path: Path, data: bytes) -> None:
     Raises:
         InfrastructureError: the disk is full, or cannot be written; what was there stays.
     """
-    temporary: str | None = None
+    with _written_beside(path, data) as temporary:
+        temporary.replace(path)
+
+
+def create_atomically(path: Path, data: bytes) -> bool:
+    """Writes `data` to `path` if nothing is there, and says whether; of several, one wins.
+
+    A file that is there afterwards is whole, also after a power cut.
+
+    Raises:
+        InfrastructureError: the disk is full, cannot be written, or has no hard links.
+    """
+    with _written_beside(path, data) as temporary:
+        try:
+            # unlike a rename, a link fails where there is a file: also between machines, on NFS
+            path.hardlink_to(temporary)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            raise InfrastructureError(
+                f"cannot create {path}: its file system has no hard links. Choose another folder."
+            ) from error
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    return True
+
+
+@contextlib.contextmanager
+def _written_beside(path: Path, data: bytes) -> Iterator[Path]:
+    """A whole temporary file in the folder of `path`; gone afterwards."""
+    temporary: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=TEMPORARY)
+        temporary = Path(name)
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         # mkstemp gives 0600; results are for everyone who may read the folder
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
+        temporary.chmod(0o644)
+        yield temporary
     except OSError as error:
+        raise unwritable(path, error) from error
+    finally:
         if temporary is not None:
             with contextlib.suppress(OSError):
-                Path(temporary).unlink()
-        raise unwritable(path, error) from error
+                temporary.unlink()
 
 
 def unwritable(path: Path, error: OSError) -> InfrastructureError:

@@ -37,6 +37,7 @@ COMMANDS = [
     "unregister",
     "agents",
     "keys",
+    "results",
     "dashboard",
     "clean",
     "schema",
@@ -47,7 +48,8 @@ COMMANDS = [
 @pytest.mark.parametrize(
     "words",
     [[c] for c in COMMANDS]
-    + [["golden", "update"], ["golden", "list"], ["buildbot", "master"], ["buildbot", "worker"]],
+    + [["golden", "update"], ["golden", "list"], ["buildbot", "master"], ["buildbot", "worker"]]
+    + [["results", each] for each in ("add", "compact", "list", "query", "verify")],
 )
 def test_every_help_has_examples(words: list[str]) -> None:
     done = CliRunner().invoke(cli, [*words, "--help"])

@@ -46,6 +46,7 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
         LH_APT_SOURCES="https://mirror.example/debian",
         LH_BUILD_ARGS="--network=host",
         LH_SCRATCH="512MiB",
+        LH_STORE="s3://bucket/mlir",
         LH_BUILDBOT_MASTER="https://ci.example/",
         LH_BUILDBOT_PASSWORD=str(bundle),
         LH_GITHUB_REPOSITORY="owner/name",
@@ -68,6 +69,7 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
         apt_sources="https://mirror.example/debian",
         build_args=("--network=host",),
         scratch_bytes=512 << 20,
+        store="s3://bucket/mlir",
         buildbot_master="https://ci.example/",
         buildbot_password=bundle,
         github_repository="owner/name",
@@ -87,6 +89,7 @@ def test_the_test_above_sets_every_setting() -> None:
         *("LH_ROOT", "LH_BUILDBOT_MASTER", "LH_BUILDBOT_PASSWORD", "LH_GPU_DEVICE"),
         *("LH_GITHUB_REPOSITORY", "LH_GITHUB_TOKEN", "LH_GITHUB_API"),
         *("LH_BUILDKITE_PIPELINE", "LH_BUILDKITE_TOKEN", "LH_BUILDKITE_API"),
+        "LH_STORE",
     }
 
 

@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator import records
+from orchestrator.config.suggest import listing
 from orchestrator.errors import InfrastructureError
 from orchestrator.results.declared import Declared
 from orchestrator.results.files import write_atomically
 from orchestrator.results.history.derived import with_derived
 from orchestrator.results.history.rows import Row
+from orchestrator.results.store import RUN_NAME
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,6 +61,8 @@ class RunRecord:
     """How many it set out to run, skipped ones included."""
     declared: str = ""
     """Digest of what was declared; empty: it was not kept."""
+    unread: tuple[str, ...] = ()
+    """What was wrong with attempts' documents that could not be read, and are not in the rows."""
 
 
 class LazyDeclared(Mapping[str, Declared]):
@@ -121,25 +125,56 @@ def table_of(rows: Iterable[Row]) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
+def file_schema() -> pa.Schema:
+    """The columns of a file: those of rows, and the derived ones."""
+    return with_derived(arrow_schema().empty_table()).schema
+
+
+def encode(tables: Iterable[pa.Table], archive: Archive) -> bytes:
+    """A file of some tables' rows, in order, with the columns of `derived`; no more than a row
+    group of them is in memory.
+    """
+    import pyarrow.parquet as pq
+
+    schema = file_schema().with_metadata({_KEY: records.dumps(archive).encode()})
+    buffer = io.BytesIO()
+    with pq.ParquetWriter(
+        buffer,
+        schema,
+        compression="zstd",
+        use_dictionary=list(DICTIONARIES),
+        dictionary_pagesize_limit=_DICTIONARY_BYTES,
+    ) as writer:
+        for table in _whole_groups(tables):
+            writer.write_table(
+                with_derived(table).replace_schema_metadata(schema.metadata),
+                row_group_size=_ROW_GROUP,
+            )
+    return buffer.getvalue()
+
+
+def _whole_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows, as tables of whole row groups; the last one is what is left."""
+    import pyarrow as pa
+
+    left = table_of(())
+    for table in tables:
+        left = pa.concat_tables([left, table.replace_schema_metadata(None)])
+        whole = len(left) - len(left) % _ROW_GROUP
+        if whole:
+            yield left.slice(0, whole)
+            left = left.slice(whole)
+    if len(left):
+        yield left
+
+
 def write(path: Path, table: pa.Table, archive: Archive) -> None:
     """Writes a file, with the columns of `derived`; readers see the old one or the whole new one.
 
     Raises:
         InfrastructureError: the disk is full, or cannot be written.
     """
-    import pyarrow.parquet as pq
-
-    metadata = {_KEY: records.dumps(archive).encode()}
-    buffer = io.BytesIO()
-    pq.write_table(
-        with_derived(table).replace_schema_metadata(metadata),
-        buffer,
-        compression="zstd",
-        row_group_size=_ROW_GROUP,
-        use_dictionary=list(DICTIONARIES),
-        dictionary_pagesize_limit=_DICTIONARY_BYTES,
-    )
-    write_atomically(path, buffer.getvalue())
+    write_atomically(path, encode((table,), archive))
 
 
 def read_archive(path: Path) -> Archive:
@@ -152,21 +187,41 @@ def read_archive(path: Path) -> Archive:
     import pyarrow.parquet as pq
 
     try:
-        metadata: Mapping[bytes, bytes] = pq.read_metadata(path).metadata or {}
+        file = pq.read_metadata(path)
+        metadata: Mapping[bytes, bytes] = file.metadata or {}
         document = json.loads(metadata[_KEY])
+        if not isinstance(document, dict):
+            raise records.RecordError("Archive: expected an object")
         declared = document.pop("declared", {})
         if not isinstance(declared, dict):
             raise records.RecordError("Archive.declared: expected an object")
         archive = records.decode(Archive, document)
+<<<<<<< HEAD
         if archive.schema != ARCHIVE_SCHEMA:
             raise records.RecordError(
                 f"schema {archive.schema}, and this program reads {ARCHIVE_SCHEMA}"
             )
+=======
+        _check(archive, file.schema.to_arrow_schema())
+>>>>>>> 2815a8b (A store of results: added once, merged by month, asked in SQL)
         return dataclasses.replace(archive, declared=LazyDeclared(declared))
     except (KeyError, AttributeError):
         raise InfrastructureError(f"{path} is no archive of results: leave it out") from None
     except (OSError, ValueError, RecursionError, pa.ArrowException) as error:
         raise InfrastructureError(f"{path} is damaged: {error}") from error
+
+
+def _check(archive: Archive, schema: pa.Schema) -> None:
+    names = [record.run for record in archive.runs]
+    if len(set(names)) < len(names) or not all(map(RUN_NAME.fullmatch, names)):
+        raise records.RecordError(f"Archive.runs: {listing(map(repr, names), 3)}")
+    if schema.remove_metadata() != file_schema():
+        other = sorted({f"{f.name} ({f.type})" for f in schema} ^ _columns()) or ["their order"]
+        raise records.RecordError(f"its columns are not an archive's: {listing(other, 3)}")
+
+
+def _columns() -> set[str]:
+    return {f"{f.name} ({f.type})" for f in file_schema()}
 
 
 def read_rows(path: Path, columns: Sequence[str]) -> pa.Table:

@@ -23,6 +23,7 @@ from orchestrator.results.schema import RunInfo
 from orchestrator.results.store import RUN_NAME, Run
 
 _STAMPED = ("run.json", "plan.json", "declared.json")
+_TRIES = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +56,8 @@ class Found:
 def find(folder: Path, cache: Path, progress: Callable[[str], None]) -> Found:
     """Archives and run folders directly in `folder`; runs are kept as archives in `cache`.
 
-    A run whose files have not changed since is not read again.
+    A run whose files have not changed since is not read again. Archives of months come first, so
+    that the archive of a run that a month has is left out.
 
     Raises:
         UsageError: there is no such folder.
@@ -63,23 +65,67 @@ def find(folder: Path, cache: Path, progress: Callable[[str], None]) -> Found:
     """
     if not folder.is_dir():
         raise UsageError(f"no folder {folder}. Results are in .lh/runs after `lh-ci run`")
-    sources: list[Source] = []
-    problems: list[str] = []
-    for path in sorted(folder.iterdir()):
-        if path.name.startswith("."):
-            continue
+    for _ in range(_TRIES):
+        finding = _Finding()
+        for path in sorted(folder.iterdir(), key=_months_first):
+            if not path.name.startswith("."):
+                finding.add(path, cache, progress)
+        if not finding.vanished:
+            break
+    return Found(sources=tuple(finding.sources), problems=tuple(finding.problems))
+
+
+def _months_first(path: Path) -> tuple[bool, str]:
+    return RUN_NAME.match(path.name) is not None, path.name
+
+
+class _Finding:
+    """What was found of a folder so far."""
+
+    def __init__(self) -> None:
+        self.sources: list[Source] = []
+        self.problems: list[str] = []
+        self.vanished = False
+        """Something went while it was looked at, as parts do when they are merged: what it became
+        may have come too late to be listed.
+        """
+        self._seen: dict[str, RunRecord] = {}
+
+    def add(self, path: Path, cache: Path, progress: Callable[[str], None]) -> None:
+        """Takes a path of the folder, if it is a source."""
         try:
-            if path.suffix == SUFFIX and path.is_file():
-                sources.append(Source(path=path, archive=read_archive(path)))
+            if path.suffix == SUFFIX and not path.is_dir():
+                self._take(Source(path=path, archive=read_archive(path)))
             elif RUN_NAME.fullmatch(path.name) and path.is_dir():
-                sources.append(_of_run(Run(path), cache, problems, progress))
+                self._take(of_run(Run(path), cache, progress))
         except InfrastructureError as error:
-            problems.append(str(error))
-    return Found(sources=tuple(sources), problems=tuple(problems))
+            if path.exists() or path.is_symlink():
+                self.problems.append(str(error))
+            else:
+                self.vanished = True
+
+    def _take(self, source: Source) -> None:
+        news = False
+        for record in source.archive.runs:
+            self.problems += [f"{source.path.name}, {text}" for text in record.unread]
+            if self._seen.setdefault(record.run, record) is record:
+                news = True
+            elif self._seen[record.run] != record:
+                self.problems.append(
+                    f"{source.path} has a run {record.run} that differs from the one before it, "
+                    "which counts: lh-ci results verify"
+                )
+        if news or not source.archive.runs:
+            self.sources.append(source)
 
 
-def _of_run(run: Run, cache: Path, problems: list[str], progress: Callable[[str], None]) -> Source:
-    """The archive of a run folder, made when it is not there or not of this state."""
+def of_run(run: Run, cache: Path, progress: Callable[[str], None]) -> Source:
+    """The archive of a run folder, made when it is not there or not of this state.
+
+    Raises:
+        InfrastructureError: the run's own documents are damaged, or the cache cannot be written.
+            Attempts that cannot be read are in `RunRecord.unread`.
+    """
     stamp = _stamp(run)
     path = cache / f"{run.name}.{hashlib.sha256(str(run.folder).encode()).hexdigest()[:8]}{SUFFIX}"
     if path.is_file():
@@ -92,7 +138,6 @@ def _of_run(run: Run, cache: Path, problems: list[str], progress: Callable[[str]
     progress(f"reading {run.name}")
     plan, info = run.plan(), _info(run)
     results, wrong = run.results()
-    problems += wrong
     declared = _declared(run)
     record = RunRecord(
         run=run.name,
@@ -104,6 +149,8 @@ def _of_run(run: Run, cache: Path, problems: list[str], progress: Callable[[str]
         selection=plan.selection,
         cells=len(plan.cells),
         declared=declared.digest() if declared else "",
+        # without this machine's folders: two machines say the same of the same run
+        unread=tuple(text.replace(f"{run.folder}/", "") for text in wrong),
     )
     archive = Archive(
         runs=(record,),
