@@ -94,7 +94,7 @@ def dashboard(session: nox.Session) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """The tests; those that need a container engine, or a Chromium, run where there is one."""
-    _install(session, "[browser,buildbot,dashboard,test]")
+    _install(session, "[browser,buildbot,dashboard,store,test]")
     session.run("pytest", *session.posargs)
 
 

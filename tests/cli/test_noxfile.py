@@ -83,7 +83,7 @@ def test_an_environment_is_installed_once(nox: FakeNox, tmp_path: Path) -> None:
     first, second = FakeSession(tmp_path), FakeSession(tmp_path)
     nox.sessions["tests"](first)
     nox.sessions["tests"](second)
-    assert first.installed == [("--editable", f"{ROOT}[browser,buildbot,dashboard,test]")]
+    assert first.installed == [("--editable", f"{ROOT}[browser,buildbot,dashboard,store,test]")]
     assert second.installed == []
     assert second.ran == [("pytest",)]
 

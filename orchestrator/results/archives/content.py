@@ -149,7 +149,8 @@ def _plain(path: Path, table: pa.Table) -> pa.Table:
             total += int(lengths[np.asarray(chunk.indices)].sum()) if len(lengths) else 0
         if total > _MOST_TEXT_BYTES:
             raise _bad(path, f"has {total:,} bytes of text in `{field.name}`")
-    plain = table.replace_schema_metadata(None).cast(arrow_schema())
+    schema = arrow_schema()
+    plain = table.select(schema.names).replace_schema_metadata(None).cast(schema)
     _check_rows(path, plain)
     return plain
 

@@ -18,7 +18,8 @@ from orchestrator.errors import InfrastructureError, LighthouseError, UsageError
 from orchestrator.results.archives.index import Index, fitting
 from orchestrator.results.archives.objects import Gone
 from orchestrator.results.archives.store import Store
-from orchestrator.results.history.archive import arrow_schema
+from orchestrator.results.history.archive import file_schema
+from orchestrator.results.history.derived import DERIVED
 
 if TYPE_CHECKING:
     import duckdb
@@ -32,7 +33,7 @@ _CONFIG = {
     "python_enable_replacements": False,
     "temp_directory": "",
 }
-_NUMBERS = ("seconds", "queued_seconds", "error", "kernel_seconds")
+_NUMBERS = ("seconds", "queued_seconds", "error", "kernel_seconds", *DERIVED)
 _ATTEMPTS = f"""
 SELECT run, TRY_CAST(left(run, 10) AS DATE) AS night, cell, split_part(cell, '.', 1) AS pipeline,
     regexp_extract(cell, '^[^.]*[.](.*)[.][^.]*@', 1) AS workload,
@@ -120,7 +121,7 @@ def _connected(index: Index, limits: Limits) -> duckdb.DuckDBPyConnection:
     memory = f"{limits.memory_bytes}B"
     connection = duckdb.connect(config={**_CONFIG, "memory_limit": memory})
     connection.register("runs", index.runs)
-    schema = arrow_schema()
+    schema = file_schema()
     whole = [str(held.path) for held in index.held if held.whole]
     connection.register("archived_0", ds.dataset(whole, schema=schema, format="parquet"))
     selects = ["SELECT * FROM archived_0"]

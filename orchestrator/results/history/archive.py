@@ -196,14 +196,7 @@ def read_archive(path: Path) -> Archive:
         if not isinstance(declared, dict):
             raise records.RecordError("Archive.declared: expected an object")
         archive = records.decode(Archive, document)
-<<<<<<< HEAD
-        if archive.schema != ARCHIVE_SCHEMA:
-            raise records.RecordError(
-                f"schema {archive.schema}, and this program reads {ARCHIVE_SCHEMA}"
-            )
-=======
         _check(archive, file.schema.to_arrow_schema())
->>>>>>> 2815a8b (A store of results: added once, merged by month, asked in SQL)
         return dataclasses.replace(archive, declared=LazyDeclared(declared))
     except (KeyError, AttributeError):
         raise InfrastructureError(f"{path} is no archive of results: leave it out") from None
@@ -212,6 +205,11 @@ def read_archive(path: Path) -> Archive:
 
 
 def _check(archive: Archive, schema: pa.Schema) -> None:
+    """What no record says by itself. Raises RecordError."""
+    if archive.schema != ARCHIVE_SCHEMA:
+        raise records.RecordError(
+            f"schema {archive.schema}, and this program reads {ARCHIVE_SCHEMA}"
+        )
     names = [record.run for record in archive.runs]
     if len(set(names)) < len(names) or not all(map(RUN_NAME.fullmatch, names)):
         raise records.RecordError(f"Archive.runs: {listing(map(repr, names), 3)}")

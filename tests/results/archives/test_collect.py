@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,15 +62,14 @@ def test_another_run_of_that_name_is_refused(tmp_path: Path, kind: str, merged: 
 def test_every_field_of_a_row_tells_runs_apart(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     add(store, make_run(tmp_path / "x", NAME))
-    for number, changed in enumerate(
-        (
-            {"seconds": 1.25},
-            {"last_words": "other"},
-            {"versions": {"torch": "2"}},
-            {"status": "error"},
-            {"peak_memory_bytes": 7},
-        )
-    ):
+    changes: list[dict[str, Any]] = [
+        {"seconds": 1.25},
+        {"last_words": "other"},
+        {"versions": {"torch": "2"}},
+        {"status": "error"},
+        {"peak_memory_bytes": 7},
+    ]
+    for number, changed in enumerate(changes):
         run = make_run(tmp_path / str(number), NAME, **changed)
         assert add(store, run).outcome == "refused"
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from orchestrator.errors import InfrastructureError
@@ -11,6 +13,7 @@ from orchestrator.results.archives import compact as module
 from orchestrator.results.archives.compact import compact
 from orchestrator.results.archives.store import Store
 from orchestrator.results.archives.verify import verify
+from orchestrator.results.history.archive import Archive, encode
 from tests.results.archives.samples import (
     FEBRUARY,
     JANUARY,
@@ -189,10 +192,9 @@ def test_what_is_read_back_wrong_removes_nothing(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = set(names(store))
-    encode = module.encode
 
-    def broken(tables: object, archive: module.Archive) -> bytes:
-        return encode([each.slice(1) for each in tables], archive)  # type: ignore[attr-defined]
+    def broken(tables: Iterable[pa.Table], archive: Archive) -> bytes:
+        return encode([each.slice(1) for each in tables], archive)
 
     monkeypatch.setattr(module, "encode", broken)
     with pytest.raises(InfrastructureError, match="is not what was written: nothing was removed"):

@@ -17,7 +17,14 @@ from orchestrator.results.archives import content
 from orchestrator.results.archives.collect import add_archive
 from orchestrator.results.archives.store import Store
 from orchestrator.results.archives.verify import verify
-from orchestrator.results.history.archive import Archive, RunRecord, encode, table_of
+from orchestrator.results.history.archive import (
+    ARCHIVE_SCHEMA,
+    Archive,
+    RunRecord,
+    encode,
+    table_of,
+)
+from orchestrator.results.history.derived import with_derived
 from orchestrator.results.history.rows import Row
 from tests.results.archives.samples import FEBRUARY, JANUARY, make_store, names, quiet
 
@@ -34,14 +41,14 @@ def forged(record: RunRecord = RECORD, *, rows: int = 1, **changed: object) -> b
 
 
 def with_metadata(text: bytes) -> bytes:
-    table = table_of([ROW]).replace_schema_metadata({KEY: text})
+    table = with_derived(table_of([ROW])).replace_schema_metadata({KEY: text})
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink)
     return bytes(sink.getvalue())
 
 
 def with_table(change: Callable[[pa.Table], pa.Table]) -> bytes:
-    table = change(table_of([ROW]))
+    table = change(with_derived(table_of([ROW])))
     metadata = {KEY: records.dumps(Archive(runs=(RECORD,))).encode()}
     sink = pa.BufferOutputStream()
     pq.write_table(table.replace_schema_metadata(metadata), sink)
@@ -58,7 +65,8 @@ def of_run(name: str) -> RunRecord:
 
 
 def document(**changed: object) -> bytes:
-    return json.dumps({"runs": [records.encode(RECORD)], "schema": 1, **changed}).encode()
+    whole = {"runs": [records.encode(RECORD)], "schema": ARCHIVE_SCHEMA, **changed}
+    return json.dumps(whole).encode()
 
 
 DEEP = "[" * 100_000 + "]" * 100_000
@@ -71,7 +79,8 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
     "metadata that is no object": (lambda: with_metadata(b"[]"), "is "),
     "deep metadata": (lambda: with_metadata(DEEP.encode()), "is damaged"),
     "unknown keys": (lambda: with_metadata(document(more=1)), "unknown key 'more'"),
-    "a later version": (lambda: with_metadata(document(runs=7)), "expected a list"),
+    "runs that are no list": (lambda: with_metadata(document(runs=7)), "expected a list"),
+    "a later version": (lambda: with_metadata(document(schema=99)), "schema 99, and this program"),
     "declared is no object": (lambda: with_metadata(document(declared=[])), "an object"),
     "declared nonsense": (lambda: with_metadata(document(declared={"x": 1})), "declares"),
     "deep declared": (
