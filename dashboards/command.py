@@ -15,7 +15,7 @@ __all__ = ["Built", "Options", "Registered", "make", "serve"]
 
 
 def make(
-    results: str,
+    results: Path | str,
     cache: Path,
     out: Path,
     options: Options,
@@ -32,7 +32,8 @@ def make(
         InfrastructureError: results are damaged, or files cannot be written.
     """
     empty = Found(sources=(), problems=())
-    folder = every(open_objects(results), cache) if "://" in results else Path.cwd() / results
+    remote = isinstance(results, str) and "://" in results
+    folder = every(open_objects(str(results)), cache) if remote else Path.cwd() / results
     missing = folder == cache.parent / "runs" and not folder.exists()
     found = empty if missing else find(folder, cache, progress)
     return build(found, out, options, url=url, memory=cache, progress=progress)

@@ -94,12 +94,14 @@ class _Finding:
     def add(self, path: Path, cache: Path, progress: Callable[[str], None]) -> None:
         """Takes a path of the folder, if it is a source."""
         try:
-            if path.suffix == SUFFIX and not path.is_dir():
+            if path.suffix == SUFFIX and path.is_file():
                 self._take(Source(path=path, archive=read_archive(path)))
             elif RUN_NAME.fullmatch(path.name) and path.is_dir():
                 self._take(of_run(Run(path), cache, progress))
+            elif not path.exists() and not path.is_symlink():
+                self.vanished = True
         except InfrastructureError as error:
-            if path.exists() or path.is_symlink():
+            if path.exists():
                 self.problems.append(str(error))
             else:
                 self.vanished = True

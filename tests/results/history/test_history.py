@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -205,8 +206,18 @@ def test_a_run_that_is_in_two_archives_counts_once(tmp_path: Path) -> None:
     table = load(find(tmp_path, tmp_path / "cache", quiet).sources)
     assert len(table.runs) == 1
     statuses = [table.texts["status"].at(i) for i in range(len(table))]
-    # by name, the run's own archive comes first
-    assert statuses == ["fail"]
+    # months come first: the run's own archive goes once it is in one
+    assert statuses == ["pass", "pass"]
+
+
+def test_a_run_whose_archives_differ_is_told(tmp_path: Path) -> None:
+    archive(tmp_path, "2026-01.parquet", attempt())
+    path = tmp_path / "2026-01-02T03-04-05.parquet"
+    write(path, table_of([attempt()]), Archive(runs=(replace(RECORD, seconds=1.0),)))
+    found = find(tmp_path, tmp_path / "cache", quiet)
+    assert len(found.sources) == 1
+    (problem,) = found.problems
+    assert problem.startswith(f"{path} has a run {RECORD.run} that differs from the one before it")
 
 
 def test_rows_of_runs_that_an_archive_does_not_name_are_left_out(tmp_path: Path) -> None:
