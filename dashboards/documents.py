@@ -213,8 +213,9 @@ class NightColumns:
     """Distinct phases; the first is empty."""
     messages: tuple[str, ...]
     """Distinct messages, one line each, cut; the first is empty."""
-    alike: tuple[int, ...]
-    """For each of `messages`: the first one that is alike, apart from numbers and places."""
+    alike: tuple[str, ...]
+    """For each of `messages` a digest, equal on all nights for those that are alike, apart from
+    numbers and places: `orchestrator.results.alike.likeness` of the whole message."""
     phase: tuple[int, ...]
     """Index into `phases`, for each cell whose letter is not P, in order."""
     message: tuple[int, ...]

@@ -15,7 +15,7 @@ from dashboards import documents as doc
 from dashboards.facts import Facts
 from dashboards.nights import PASS, Nights, letters
 from dashboards.texts import one_line, rounded
-from orchestrator.results.alike import normalised
+from orchestrator.results.alike import likeness
 from orchestrator.results.history.rows import STAGE_SEPARATOR
 from orchestrator.results.history.table import Floats, Table
 
@@ -85,20 +85,19 @@ def night_columns(facts: Facts, night: int, cells: str) -> doc.NightColumns:
     status = nights.status[here, night]
     told = rows[here][status != PASS]
     phases: dict[str, int] = {"": 0}
-    messages: dict[str, int] = {"": 0}
+    messages: dict[tuple[str, str], int] = {("", likeness("")): 0}
     texts = nights.table.texts
     phase = [phases.setdefault(texts["phase"].at(int(row)), len(phases)) for row in told]
-    message = [
-        messages.setdefault(one_line(texts["message"].at(int(row))), len(messages)) for row in told
-    ]
-    first: dict[str, int] = {}
+    said = [texts["message"].at(int(row)) for row in told]
+    forms = {text: (one_line(text), likeness(text)) for text in set(said)}
+    message = [messages.setdefault(forms[text], len(messages)) for text in said]
     return doc.NightColumns(
         night=nights.nights[night],
         cells=cells,
         statuses=letters(status),
         phases=tuple(phases),
-        messages=tuple(messages),
-        alike=tuple(first.setdefault(normalised(m), i) for i, m in enumerate(messages)),
+        messages=tuple(shown for shown, _ in messages),
+        alike=tuple(form for _, form in messages),
         phase=tuple(phase),
         message=tuple(message),
     )

@@ -4,18 +4,21 @@
 lighthouse.cells = (() => {
   const { el, load, state, parse, plural, count } = lighthouse;
 
-  /** A night's columns, one entry for each cell: `ids`, `letters`, `phases`, `messages`, `stacks`, `tiers`. */
+  /** A night's columns, one entry for each cell: `ids`, `letters`, `phases`, `messages`, `alike`, `stacks`,
+   * `tiers`; messages that say the same have the same `alike`. */
   async function night(name) {
     const columns = await load(`night/${name}`);
     const list = await load(`cells/${columns.cells}`);
     const letters = [...columns.statuses];
     const phases = new Array(letters.length).fill("");
     const messages = new Array(letters.length).fill("");
+    const alike = new Array(letters.length).fill("");
     let next = 0;
     letters.forEach((letter, index) => {
       if (letter === "P") return;
       phases[index] = columns.phases[columns.phase[next]] ?? "";
       messages[index] = columns.messages[columns.message[next]] ?? "";
+      alike[index] = columns.alike[columns.message[next]] ?? "";
       next += 1;
     });
     return {
@@ -25,6 +28,7 @@ lighthouse.cells = (() => {
       letters,
       phases,
       messages,
+      alike,
       stacks: list.stack.map((index) => list.stacks[index]),
       tiers: list.tier.map((index) => list.tiers[index]),
     };

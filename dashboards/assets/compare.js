@@ -11,26 +11,6 @@
   const RED = "FEX";
   const GREEN = "Px";
 
-  const CUT = 24;
-
-  /** Messages that differ in paths, addresses and numbers alone say the same: results/alike.py. */
-  function normalised(message) {
-    return message
-      .replace(/(?:\/[A-Za-z0-9_.@+-]+){2,}\/?/g, "#")
-      .replace(/\b0x[0-9a-fA-F]+\b|\b[0-9a-f]{12,}\b/g, "#")
-      .replace(/[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:e[-+]?\d+)?/gi, "#")
-      .replace(/\s+/g, " ")
-      .trim();
-  }
-
-  /** Lists have messages cut: of two cut ones, what both have decides. */
-  function alike(one, other) {
-    const [a, b] = [normalised(one), normalised(other)];
-    if (!a.endsWith("…") || !b.endsWith("…")) return a === b;
-    const length = Math.min(a.length, b.length) - CUT;
-    return a.slice(0, length) === b.slice(0, length);
-  }
-
   function kindOf(before, after, same) {
     const judged = RED.includes(before) || GREEN.includes(before);
     if (RED.includes(after)) {
@@ -57,7 +37,7 @@
       const before = i === undefined ? "-" : a.letters[i];
       const after = j === undefined ? "-" : b.letters[j];
       const same = before === after && i !== undefined && j !== undefined &&
-        a.phases[i] === b.phases[j] && alike(a.messages[i], b.messages[j]);
+        a.phases[i] === b.phases[j] && a.alike[i] === b.alike[j];
       const kind = kindOf(before, after, same);
       if (!kind) continue;
       const known = j === undefined ? [a, i] : [b, j];

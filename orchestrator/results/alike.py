@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 _PATH = re.compile(r"(?:/[A-Za-z0-9_.@+-]+){2,}/?")
@@ -9,6 +10,11 @@ _HEX = re.compile(r"\b0x[0-9a-fA-F]+\b|\b[0-9a-f]{12,}\b")
 _NUMBER = re.compile(r"[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.IGNORECASE)
 _SPACE = re.compile(r"\s+")
 _MOST = 400
+
+
+def likeness(message: str) -> str:
+    """16 hexadecimal digits, equal for messages that are alike."""
+    return hashlib.sha256(normalised(message).encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def normalised(message: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from dashboards import documents as doc
 from dashboards.nights import Cell
-from orchestrator.results.alike import normalised
+from orchestrator.results.alike import likeness
 from tests.dashboards.pages.records import MONTHS, counts
 from tests.dashboards.pages.records_other import trends
 from tests.dashboards.pages.sample import AFTER, BEFORE, STARTED, cells, state
@@ -61,14 +61,13 @@ def columns(night: str) -> doc.NightColumns:
     told = [(phase, message) for status, phase, message in states if status != "pass"]
     phases = tuple(dict.fromkeys(["", *(phase for phase, _ in told)]))
     messages = tuple(dict.fromkeys(["", *(message for _, message in told)]))
-    forms = [normalised(message) for message in messages]
     return doc.NightColumns(
         night=night,
         cells=f"list-{night}",
         statuses="".join(doc.LETTERS[status] for status, _, _ in states),
         phases=phases,
         messages=messages,
-        alike=tuple(forms.index(form) for form in forms),
+        alike=tuple(map(likeness, messages)),
         phase=tuple(phases.index(phase) for phase, _ in told),
         message=tuple(messages.index(message) for _, message in told),
     )

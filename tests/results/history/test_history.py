@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from orchestrator.errors import InfrastructureError, UsageError
 from orchestrator.job import OutputError, StageTime
-from orchestrator.results.alike import normalised
+from orchestrator.results.alike import likeness, normalised
 from orchestrator.results.history.archive import (
     Archive,
     RunRecord,
@@ -319,6 +319,7 @@ def test_other_files_are_passed_over(run: Run) -> None:
 )
 def test_messages_that_differ_in_numbers_and_places_are_alike(one: str, other: str) -> None:
     assert normalised(one) == normalised(other)
+    assert likeness(one) == likeness(other)
 
 
 def test_messages_that_say_something_else_are_not() -> None:
