@@ -24,7 +24,14 @@ from dashboards.nights import nights_of, slug
 from dashboards.origin import Origin
 from dashboards.pipelines import pipeline_pages
 from dashboards.render import assets, charts, charts_version, render
-from dashboards.series import Histories, cell_lists, groups, night_columns, night_list
+from dashboards.series import (
+    Histories,
+    cell_lists,
+    columns,
+    groups,
+    night_columns,
+    night_list,
+)
 from dashboards.site import Site, Written
 from dashboards.tonight import tonight
 from dashboards.trends import trends_page
@@ -160,7 +167,8 @@ def _write_data(facts: Facts, site: Site) -> None:
     """What scripts load. What a night or a month says depends on nothing that comes later, so
     that what was made of the same archives is not made again.
     """
-    lists = cell_lists(facts)
+    compared = tuple(columns(facts))
+    lists = cell_lists(facts, compared)
     head = doc.SiteData(
         title=facts.options.title,
         night=facts.night,
@@ -168,14 +176,13 @@ def _write_data(facts: Facts, site: Site) -> None:
         expected_hours=facts.options.expected_hours,
     )
     _add(site, "site", to_json(head))
-    _add(site, "nights", to_json(night_list(facts, lists.of_night)))
+    _add(site, "nights", to_json(night_list(facts, compared, lists.of_column)))
     for digest, each in lists.lists.items():
         _add(site, f"cells/{digest}", to_json(each))
     origin = Origin(facts)
-    for index, night in enumerate(facts.nights.nights):
-        listed = lists.of_night[index]
-        columns = partial(night_columns, facts, index, listed)
-        _add(site, f"night/{night}", origin.of(night) + listed.encode(), columns)
+    for column, listed in zip(compared, lists.of_column, strict=True):
+        source = origin.of(facts.nights.nights[column.night]) + listed.encode()
+        _add(site, f"night/{column.name}", source, partial(night_columns, facts, column, listed))
     histories, found = Histories(facts), list(groups(facts))
     for month, nights in histories.months.items():
         source = origin.until(facts.nights.nights[nights[-1]])

@@ -202,9 +202,12 @@ class TonightPage:
 
 @dataclass(frozen=True, kw_only=True)
 class NightColumns:
-    """`data/night/<night>`: every cell of one night, as columns; also what filters work on."""
+    """`data/night/<night>`: every cell of one night, or of one of its runs where it had several,
+    as columns; also what filters work on.
+    """
 
     night: str
+    """A date, or the name of a run."""
     cells: str
     """Digest: the ids are in `data/cells/<digest>`, in the order of these columns."""
     statuses: str
@@ -239,9 +242,10 @@ class CellList:
 
 @dataclass(frozen=True, kw_only=True)
 class NightEntry:
-    """One night in `data/nights`."""
+    """One night in `data/nights`, or one of its runs where it had several."""
 
     night: str
+    """A date, or the name of a run."""
     cells: str
     counts: Mapping[str, int]
     runs: tuple[str, ...]

@@ -105,6 +105,8 @@ class Nights:
     """Matrix: seconds; NaN where the cell did not pass."""
     execute: Floats
     """Matrix: seconds; NaN where the cell did not pass."""
+    row_status: Codes
+    """Shape (rows,): index into `STATUSES`."""
     row_cell: Ints
     """Shape (rows,): the cell of a row; -1 for what is no cell."""
     row_night: Ints
@@ -216,6 +218,7 @@ def nights_of(table: Table) -> Nights:
         status=matrix.astype(np.int8),
         lowering=_seconds(table.numbers["lowering"], row, passed),
         execute=_seconds(table.numbers["execute"], row, passed),
+        row_status=status,
         row_cell=row_cell,
         row_night=row_night,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast
@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from dashboards import documents as doc
 from dashboards.facts import Facts
-from dashboards.nights import PASS, Nights, letters
+from dashboards.nights import PASS, STATUSES, Nights, letters, slug
 from dashboards.texts import one_line, rounded
 from orchestrator.results.alike import likeness
 from orchestrator.results.history.rows import STAGE_SEPARATOR
-from orchestrator.results.history.table import Floats, Table
+from orchestrator.results.history.table import Floats, Ints, Table
 
 _INFINITE = 1e9
 """What an infinite error is drawn as."""
@@ -27,30 +27,63 @@ _INFINITE = 1e9
 
 
 @dataclass(frozen=True, kw_only=True)
+class Column:
+    """What can be compared: a night, or one of several runs of a night."""
+
+    name: str
+    night: int
+    rows: Ints
+    """Shape (cells,): the row that counts; -1: none."""
+    runs: tuple[str, ...]
+
+
+def columns(facts: Facts) -> Iterator[Column]:
+    """Every night, after its runs where it had several; the oldest first."""
+    nights = facts.nights
+    index = {record.run: number for number, record in enumerate(nights.table.runs)}
+    for night, name in enumerate(nights.nights):
+        records = nights.runs[night]
+        for record in records if len(records) > 1 else ():
+            rows = _rows_of(nights, index[record.run])
+            yield Column(name=slug(record.run), night=night, rows=rows, runs=(record.run,))
+        runs = tuple(record.run for record in records)
+        yield Column(name=name, night=night, rows=nights.row[:, night], runs=runs)
+
+
+def _rows_of(nights: Nights, run: int) -> Ints:
+    """The last attempt of each cell in one run."""
+    mine = np.flatnonzero((nights.table.run == run) & (nights.row_cell >= 0))
+    mine = mine[np.argsort(nights.table.numbers["attempt"][mine], kind="stable")]
+    rows = np.full(len(nights.cells), -1, dtype=np.int32)
+    rows[nights.row_cell[mine]] = mine
+    return rows
+
+
+@dataclass(frozen=True, kw_only=True)
 class CellLists:
-    """Distinct lists of cells, by digest, and the digest for each night."""
+    """Distinct lists of cells, by digest, and the digest for each column."""
 
     lists: dict[str, doc.CellList]
-    of_night: tuple[str, ...]
+    of_column: tuple[str, ...]
 
 
-def cell_lists(facts: Facts) -> CellLists:
-    """Nights on which the same cells were there, in the same stacks and tiers, share a list."""
+def cell_lists(facts: Facts, compared: Sequence[Column]) -> CellLists:
+    """Columns that have the same cells, in the same stacks and tiers, share a list."""
     nights = facts.nights
     lists: dict[str, doc.CellList] = {}
-    of_night = []
+    of_column = []
     made: dict[bytes, str] = {}
-    for night in range(len(nights.nights)):
-        cells = np.flatnonzero(nights.row[:, night] >= 0)
-        rows = nights.row[cells, night]
+    for each in compared:
+        cells = np.flatnonzero(each.rows >= 0)
+        rows = each.rows[cells]
         stack, tier = (nights.table.texts[name].codes[rows] for name in ("stack", "tier"))
         key = cells.tobytes() + stack.tobytes() + tier.tobytes()
         if key not in made:
             found = _cell_list(nights, cells, rows)
             made[key] = hashlib.sha256(repr(found).encode()).hexdigest()[:16]
             lists[made[key]] = found
-        of_night.append(made[key])
-    return CellLists(lists=lists, of_night=tuple(of_night))
+        of_column.append(made[key])
+    return CellLists(lists=lists, of_column=tuple(of_column))
 
 
 def _cell_list(nights: Nights, cells: NDArray[np.int64], rows: NDArray[np.int32]) -> doc.CellList:
@@ -77,13 +110,12 @@ def _shared(
     return tuple(names), tuple(index[text] for text in texts)
 
 
-def night_columns(facts: Facts, night: int, cells: str) -> doc.NightColumns:
-    """What each cell came to on a night; `cells` is the digest of their list."""
+def night_columns(facts: Facts, column: Column, cells: str) -> doc.NightColumns:
+    """What each cell came to; `cells` is the digest of their list."""
     nights = facts.nights
-    rows = nights.row[:, night]
-    here = np.flatnonzero(rows >= 0)
-    status = nights.status[here, night]
-    told = rows[here][status != PASS]
+    here = column.rows[column.rows >= 0]
+    status = nights.row_status[here]
+    told = here[status != PASS]
     phases: dict[str, int] = {"": 0}
     messages: dict[tuple[str, str], int] = {("", likeness("")): 0}
     texts = nights.table.texts
@@ -92,7 +124,7 @@ def night_columns(facts: Facts, night: int, cells: str) -> doc.NightColumns:
     forms = {text: (one_line(text), likeness(text)) for text in set(said)}
     message = [messages.setdefault(forms[text], len(messages)) for text in said]
     return doc.NightColumns(
-        night=nights.nights[night],
+        night=column.name,
         cells=cells,
         statuses=letters(status),
         phases=tuple(phases),
@@ -103,20 +135,22 @@ def night_columns(facts: Facts, night: int, cells: str) -> doc.NightColumns:
     )
 
 
-def night_list(facts: Facts, of_night: tuple[str, ...]) -> doc.NightList:
-    """All nights that can be compared."""
-    nights = facts.nights
+def night_list(facts: Facts, compared: Sequence[Column], of_column: Sequence[str]) -> doc.NightList:
+    """All that can be compared."""
     return doc.NightList(
         nights=tuple(
             doc.NightEntry(
-                night=name,
-                cells=of_night[index],
-                counts=nights.counts(index),
-                runs=tuple(run.run for run in nights.runs[index]),
+                night=each.name, cells=cells, counts=_counts(facts, each), runs=each.runs
             )
-            for index, name in enumerate(nights.nights)
+            for each, cells in zip(compared, of_column, strict=True)
         )
     )
+
+
+def _counts(facts: Facts, column: Column) -> dict[str, int]:
+    codes = facts.nights.row_status[column.rows[column.rows >= 0]]
+    found = np.bincount(codes, minlength=len(STATUSES))
+    return {name: int(found[i]) for i, name in enumerate(STATUSES) if found[i]}
 
 
 # --- months ------------------------------------------------------------------------------------
