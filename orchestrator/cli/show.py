@@ -13,6 +13,7 @@ from orchestrator.cli.app import App, pass_app
 from orchestrator.cli.params import examples, json_option
 from orchestrator.cli.report import console
 from orchestrator.errors import UsageError
+from orchestrator.fleet.recognise import Recognised, from_runs, recognise, sighting
 from orchestrator.plan import Selector, select
 from orchestrator.results.changes import since_green
 from orchestrator.results.schema import Result
@@ -49,17 +50,30 @@ def command(app: App, /, run: str, cell: str | None, as_json: bool) -> int:
         return 0
     attempts = _attempts(found, cell)
     since = since_green(app.runs, attempts[-1])
+    known = _known(app, attempts[-1])
     if as_json:
         documents = [_document(result) for result in attempts]
+        documents[-1]["known"] = None if known is None else records.encode(known)
         documents[-1]["since_green"] = None if since is None else records.encode(since)
         click.echo(json.dumps(documents, indent=2))
     else:
         out = console()
         for line, style in story.of_cell(
-            found, attempts, app.shown(found.artifacts(attempts[-1].cell)), since
+            found,
+            attempts,
+            app.shown(found.artifacts(attempts[-1].cell)),
+            since,
+            known.lines() if known else (),
         ):
             out.print(line, style=style)
     return 0
+
+
+def _known(app: App, result: Result) -> Recognised | None:
+    """What this workspace's runs tell of a failure; None: it is none."""
+    if result.status in ("pass", "xpass", "skip", "miss"):
+        return None
+    return recognise(sighting(result), from_runs(app.runs, result.cell))
 
 
 def _document(result: Result) -> dict[str, Any]:

@@ -95,9 +95,16 @@ def skipped_document(plan: RunPlan) -> list[dict[str, str]]:
 
 
 def of_cell(
-    run: Run, attempts: Sequence[Result], artifacts: str, since: SinceGreen | None = None
+    run: Run,
+    attempts: Sequence[Result],
+    artifacts: str,
+    since: SinceGreen | None = None,
+    known: Sequence[str] = (),
 ) -> list[Line]:
-    """The whole story of the last attempt, and a line for each earlier one."""
+    """The whole story of the last attempt, and a line for each earlier one.
+
+    `known`: what other runs tell of its failure.
+    """
     result = attempts[-1]
     title = f"{result.status:<6}{result.cell}   {result.phase}".rstrip()
     lines: list[Line] = [(plain(title), STYLES[result.status])]
@@ -106,6 +113,7 @@ def of_cell(
         ("expected", indented(result.expectation, _INDENT)),
         ("note", [line for note in result.notes for line in indented(note, _INDENT)]),
         ("seen from outside", _seen(result)),
+        ("in other runs", [_INDENT + plain(line) for line in known]),
         (f"since the last green attempt, in {since.run}" if since else "", _since(since)),
         ("earlier attempts", _earlier(attempts[:-1])),
         ("stages", _stages(result)),

@@ -397,3 +397,15 @@ class TestWhatChanged:
         lab.engine.script = Play({SUM: [FAILED]})
         lab("run", SUM)
         assert "\n  nothing that is recorded has changed\n" in lab("show", "last", SUM).stdout
+
+    def test_a_failure_that_is_not_news(self, lab: Lab) -> None:
+        first = lab.last.name
+        assert "in other runs" not in lab("show", "last", SUM).stdout
+        assert lab.json("show", "last", SUM)[-1]["known"]["kind"] == "new"
+        lab.engine.script = Play({SUM: [FAILED]})
+        lab("run", SUM)
+        text = lab("show", "last", SUM).stdout
+        assert f"in other runs\n  known: it fails like this since {first} (1 verdict)\n" in text
+        (story,) = lab.json("show", "last", SUM)
+        assert (story["known"]["kind"], story["known"]["since"]) == ("known", first)
+        assert lab.json("show", lab.runs.all()[-1].name, SUM)[-1]["known"] is None
