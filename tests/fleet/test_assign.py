@@ -199,6 +199,17 @@ def test_one_job_for_a_gpu() -> None:
     assert given_to(jobs, fleet(gpu), running=busy) == {"cpu": "intel-g"}
 
 
+def test_one_that_can_go_nowhere_says_nothing_of_the_next() -> None:
+    """They ask for the same, but for a GPU that is busy, or for the agent that each one avoids."""
+    roomy = machine("a", jobs=2)
+    busy = {"intel-a": [Running(job="x", device="nvidia")]}
+    jobs = [job("1", device="nvidia"), job("2")]
+    assert given_to(jobs, fleet(roomy), running=busy) == {"2": "intel-a"}
+    busy = {"intel-b": [Running(job="x")]}
+    jobs = [job(str(n), tried=(name,), missed=NOW) for n, name in enumerate(["intel-a", "intel-b"])]
+    assert given_to(jobs, fleet(A, B), running=busy) == {"1": "intel-a"}
+
+
 MISSED = Missed(job="1", agent="intel-a", kind=Kind.LOST, at=NOW + PATIENCE, message="gone")
 
 
