@@ -96,11 +96,11 @@ class Site:
             if folder not in self._folders:
                 Path(folder).mkdir(parents=True, exist_ok=True)
                 self._folders.add(folder)
-            if path in self._there or path == MANIFEST:
-                # to replace a file makes file systems write it out at once; a new one can wait
-                Path(target).unlink(missing_ok=True)
-            with open(target, "wb", buffering=0) as file:  # noqa: PTH123
+            # over what is there, and cut afterwards: to empty or to replace a file makes file
+            # systems write it out at once
+            with open(os.open(target, os.O_WRONLY | os.O_CREAT, 0o644), "wb") as file:  # noqa: PTH123
                 file.write(data)
+                file.truncate()
         except OSError as error:
             raise unwritable(self.out / path, error) from error
 
