@@ -71,7 +71,7 @@ def main(words: Sequence[str] | None = None) -> None:
     options = _parser().parse_args(words)
     parameters = Parameters(series=options.series, nights=options.nights, seed=options.seed)
     load, work = os.getloadavg()[0], options.work.absolute()
-    year = _year(work / "year", parameters)
+    year = made_up(work / "year", parameters)
     report = Report(
         parameters=parameters,
         load=round(load, 2),
@@ -95,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _year(folder: Path, parameters: Parameters) -> Path:
+def made_up(folder: Path, parameters: Parameters) -> Path:
     """The made-up year of some parameters, made when it is not there."""
     if not (folder / MANIFEST).is_file() or events.read(folder).parameters != parameters:
         shutil.rmtree(folder, ignore_errors=True)

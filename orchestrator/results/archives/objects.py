@@ -257,6 +257,8 @@ def _told(address: str, what: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
+        if what.startswith("create"):
+            raise InfrastructureError(f"cannot {what} {address}: there is no such place") from error
         raise Gone(what) from error
     except (InfrastructureError, UsageError, Gone):
         raise
