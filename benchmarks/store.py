@@ -99,9 +99,8 @@ def table(report: Report) -> str:
     """Lines for people."""
     made = report.parameters
     head = f"{made.series:,} series x {made.nights} nights, {report.processors} processors"
-    sizes = (
-        f"{report.added_bytes / _MIB:,.1f} MiB as runs, {report.merged_bytes / _MIB:,.1f} merged"
-    )
+    added, merged = (size / _MIB for size in (report.added_bytes, report.merged_bytes))
+    sizes = f"{added:,.1f} MiB as runs, {merged:,.1f} MiB merged"
     lines = [f"{head}, load {report.load}; {sizes}"]
     for name, cost in report.costs.items():
         text = f"{cost.wall_s:,.1f} s ({cost.cpu_s:,.1f} s of processors)"

@@ -14,6 +14,7 @@ A run that is there in two versions is merged by neither: both stay until somebo
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -88,7 +89,10 @@ def compact(store: Store, today: str, progress: Callable[[str], None]) -> Compac
     """
     problems: list[str] = []
     entries, _ = store.entries()
-    months = sorted({entry.month for entry in entries if entry.month < today[:7]})
+    over = [entry for entry in entries if entry.month < today[:7]]
+    alone = {month for month, count in Counter(e.month for e in over).items() if count == 1}
+    # a month that is one file is not read again
+    months = sorted({e.month for e in over if not (e.merged and e.month in alone)})
     merged, removed = [], 0
     for month in months:
         done = _merge(store, month, problems, progress)

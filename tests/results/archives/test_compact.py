@@ -20,6 +20,7 @@ from tests.results.archives.samples import (
     TODAY,
     Died,
     Steps,
+    Watched,
     add,
     make_run,
     make_store,
@@ -49,6 +50,14 @@ def test_again_there_is_nothing_to_do(store: Store) -> None:
     before = names(store)
     assert merge(store) == module.Compacted(months=(), removed=0, problems=())
     assert names(store) == before
+
+
+def test_what_is_merged_is_not_read_again(tmp_path: Path, template: Store) -> None:
+    steps: list[str] = []
+    store = make_store(tmp_path, "folder", template)
+    merge(store)
+    merge(Store(Watched(store.objects, steps.append), store.cache))
+    assert steps == ["list"]
 
 
 def test_the_month_that_is_not_over_stays(store: Store) -> None:
