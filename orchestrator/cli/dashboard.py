@@ -143,6 +143,8 @@ def _registered(
     from dashboards.command import Registered
     from orchestrator.fleet.reliability import count
 
+    if not agents:
+        return {}
     seen = count(table, journal(app).read(), app.services.clock.now())
     return {
         name: Registered(
