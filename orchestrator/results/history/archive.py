@@ -79,6 +79,10 @@ class LazyDeclared(Mapping[str, Declared]):
             self._made[digest] = records.decode(Declared, self._documents[digest])
         return self._made[digest]
 
+    def __contains__(self, digest: object) -> bool:
+        """Whether there is a document, readable or not."""
+        return digest in self._documents
+
     def __iter__(self) -> Iterator[str]:
         """Over digests."""
         return iter(self._documents)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 from dataclasses import replace
@@ -17,6 +18,7 @@ from orchestrator.job import OutputError, StageTime
 from orchestrator.results.alike import likeness, normalised
 from orchestrator.results.history.archive import (
     Archive,
+    LazyDeclared,
     RunRecord,
     arrow_schema,
     read_archive,
@@ -173,6 +175,20 @@ def test_somebody_elses_parquet_is_told(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet")
     with pytest.raises(InfrastructureError, match="no archive of results"):
         read_archive(tmp_path / "a.parquet")
+
+
+def test_what_was_declared_in_a_way_that_nobody_can_read_is_not_known(tmp_path: Path) -> None:
+    record = RunRecord(run=RECORD.run, started=RECORD.started, declared="d")
+    declared = LazyDeclared({"d": {"pipelines": {}, "spurious": 1}})
+    write(tmp_path / "a.parquet", table_of([attempt()]), Archive(runs=(record,)))
+    (found,) = find(tmp_path, tmp_path / "cache", quiet).sources
+    damaged = dataclasses.replace(
+        found, archive=dataclasses.replace(found.archive, declared=declared)
+    )
+    table = load([damaged])
+    assert "d" in declared
+    assert table.declared("d") is None
+    assert table.declared("other") is None
 
 
 def test_rows_come_back_as_columns(tmp_path: Path) -> None:
