@@ -140,7 +140,7 @@ def of_run(run: Run, cache: Path, progress: Callable[[str], None]) -> Source:
     progress(f"reading {run.name}")
     plan, info = run.plan(), _info(run)
     results, wrong = run.results()
-    declared = _declared(run)
+    declared, unreadable = _declared(run)
     record = RunRecord(
         run=run.name,
         started=info.started,
@@ -152,7 +152,7 @@ def of_run(run: Run, cache: Path, progress: Callable[[str], None]) -> Source:
         cells=len(plan.cells),
         declared=declared.digest() if declared else "",
         # without this machine's folders: two machines say the same of the same run
-        unread=tuple(text.replace(f"{run.folder}/", "") for text in wrong),
+        unread=tuple(text.replace(f"{run.folder}/", "") for text in (*wrong, *unreadable)),
     )
     archive = Archive(
         runs=(record,),
@@ -178,9 +178,16 @@ def _info(run: Run) -> RunInfo:
     )
 
 
-def _declared(run: Run) -> Declared | None:
-    """Runs of earlier versions have none."""
-    return run.declared() if (run.folder / "declared.json").exists() else None
+def _declared(run: Run) -> tuple[Declared | None, tuple[str, ...]]:
+    """What was declared, and what is wrong with it; runs of earlier versions have none. Its
+    results count all the same.
+    """
+    if not (run.folder / "declared.json").exists():
+        return None, ()
+    try:
+        return run.declared(), ()
+    except InfrastructureError as error:
+        return None, (str(error),)
 
 
 def _stamp(run: Run) -> str:

@@ -295,6 +295,14 @@ def test_a_damaged_result_is_told_and_the_rest_counts(run: Run) -> None:
     assert len(load(got.sources)) == 2
 
 
+def test_a_damaged_declaration_is_told_and_the_results_count(run: Run) -> None:
+    (run.folder / "declared.json").write_text('{"spurious": 1}')
+    got = found(run)
+    assert len(got.problems) == 1
+    assert "declared.json" in got.problems[0]
+    assert len(load(got.sources)) == 2
+
+
 def test_a_run_without_a_plan_is_told(run: Run) -> None:
     (run.folder / "plan.json").unlink()
     got = found(run)
