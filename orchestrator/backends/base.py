@@ -98,6 +98,8 @@ class Parcel:
     """Jobs with a higher one are begun first."""
     avoid: tuple[str, ...] = ()
     """Machines that nothing came of it on: others come first."""
+    agents: tuple[str, ...] | None = None
+    """Who alone may take it; None: any machine of the pool."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
+from orchestrator.backends.base import Parcel
 from orchestrator.backends.contract import PRIORITIES
 from orchestrator.errors import UsageError
 from orchestrator.fleet.models import AgentFile
@@ -76,21 +77,19 @@ def place(
     return _with_unique_ids(placed)
 
 
-def place_parcel(
-    job: Job, priority: int, machines: RegisteredMachines, avoid: Sequence[str], *, hosted: bool
-) -> Placed:
+def place_parcel(job: Job, parcel: Parcel, machines: RegisteredMachines, *, hosted: bool) -> Placed:
     """Where one job goes that was planned already: a machine that has not failed it, if there is.
 
     Args:
         job: the job.
-        priority: as its tiers make it.
+        parcel: what it travels as: its priority, who may take it, and whom others come before.
         machines: the agents of the service.
-        avoid: names of agents, or of others.
         hosted: no agent serves its pool, and the service does.
 
     Raises:
-        UsageError: no agent takes all of its pipelines.
+        UsageError: no agent takes all of its pipelines, or none of those who may.
     """
+    priority = parcel.priority
     needed = _BUILD_S + sum(cell.timeout_s for cell in job.cells)
     if hosted:
         return Placed(job=job, tier="", priority=priority, timeout_s=needed, hosted=True)
@@ -101,7 +100,11 @@ def place_parcel(
         raise UsageError(
             f"no agent of pool {job.pool} runs all of {names}. Run one at a time: --pipeline NAME"
         )
-    fresh = [agent for agent in able if agent.id not in avoid]
+    able = tuple(a for a in able if parcel.agents is None or a.id in parcel.agents)
+    if not able:
+        names = ", ".join(parcel.agents or ())
+        raise UsageError(f"of pool {job.pool}, none of these takes its jobs: {names}")
+    fresh = [agent for agent in able if agent.id not in parcel.avoid]
     whole = fresh == list(able) and len(able) == len(machines.serving(job.pool))
     return Placed(
         job=job,

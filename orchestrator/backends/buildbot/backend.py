@@ -9,7 +9,13 @@ from typing import Any
 
 from orchestrator import records
 from orchestrator.backends.base import Go, NothingLeftError, Parcel, Sight
-from orchestrator.backends.buildbot.fleet import AVOID_FIELD, DEPOT_FIELD, SCHEDULER, Fleet
+from orchestrator.backends.buildbot.fleet import (
+    AGENTS_FIELD,
+    AVOID_FIELD,
+    DEPOT_FIELD,
+    SCHEDULER,
+    Fleet,
+)
 from orchestrator.backends.buildbot.rest import AbsentError, Api, UnclearError
 from orchestrator.backends.clock import Clock
 from orchestrator.backends.parcel import SUFFIX
@@ -58,6 +64,7 @@ class BuildbotBackend:
             "reason": parcel.key,
             "priority": parcel.priority,
             AVOID_FIELD: ",".join(parcel.avoid),
+            AGENTS_FIELD: ",".join(parcel.agents or ()),
         }
         error: Exception | None = None
         for _ in range(_TRIES):

@@ -31,6 +31,8 @@ DEPOT_FIELD = "depot"
 """Its field that tells dispatchers where the depot is."""
 AVOID_FIELD = "avoid"
 """Names of workers that should get a job only when no other can."""
+AGENTS_FIELD = "agents"
+"""Names of the workers that alone may get it; empty: all of its builder."""
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,49}")
 """Buildbot's identifiers are at most 50 characters long."""
 

@@ -12,6 +12,7 @@ from twisted.internet import defer
 
 from orchestrator.backends.buildbot.depot import JOBS, RESULTS, Depot
 from orchestrator.backends.buildbot.fleet import (
+    AGENTS_FIELD,
     AVOID_FIELD,
     DEPOT_FIELD,
     DISPATCHER,
@@ -105,6 +106,7 @@ def _scheduler(pools: list[str], fleet: Fleet) -> Any:
         properties=[
             util.StringParameter(name="job", required=True, regex=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$"),
             util.StringParameter(name=AVOID_FIELD, default=""),
+            util.StringParameter(name=AGENTS_FIELD, default=""),
             # dispatchers know where REST is, and learn from it where the depot is
             util.FixedParameter(name=DEPOT_FIELD, default=fleet.depot_url, hide=True),
         ],
@@ -118,6 +120,7 @@ def _builder(name: str, pool: FleetPool, fleet: Fleet) -> Any:
         workernames=[worker.name for worker in fleet.serving(name)],
         factory=_factory(),
         collapseRequests=False,
+        nextBuild=_next_build,
         nextWorker=_next_worker(priorities),
         # one job has a machine's GPU alone, whichever of its pools it is of
         locks=[_GPU.access("exclusive")] if pool.device else [],
@@ -169,15 +172,16 @@ def _factory() -> Any:
 
 
 def _next_worker(priorities: dict[str, int]) -> Any:
-    """Chooses who takes a job: whoever has not failed it yet, then by priority."""
+    """Chooses who takes a job: of those who may, who has not failed it yet, then by priority."""
 
     @defer.inlineCallbacks
-    def choose(builder: Any, free: list[Any], request: Any) -> Any:
+    def choose(builder: Any, everybody: list[Any], request: Any) -> Any:
+        free = [each for each in everybody if _may(request, each.worker.workername)]
         if not free:
             return None
         builds = yield builder.master.data.get(("buildrequests", str(request.id), "builds"))
         tried = {build["workerid"] for build in builds}
-        avoid = str(request.properties.getProperty(AVOID_FIELD) or "").split(",")
+        avoid = _names(request, AVOID_FIELD)
 
         def rank(candidate: Any) -> tuple[Any, ...]:
             name, number = candidate.worker.workername, candidate.worker.workerid
@@ -187,3 +191,20 @@ def _next_worker(priorities: dict[str, int]) -> Any:
         return min(free, key=rank)
 
     return choose
+
+
+def _next_build(builder: Any, requests: list[Any]) -> Any:
+    """Chooses the job to hand out next: one that waits for a busy worker holds up no other."""
+    free = [each.worker.workername for each in builder.getAvailableWorkers()]
+    able = [each for each in requests if any(_may(each, name) for name in free)]
+    return min(able, key=lambda each: (-each.priority, each.id), default=None)
+
+
+def _may(request: Any, worker: str) -> bool:
+    allowed = _names(request, AGENTS_FIELD)
+    return not allowed or worker in allowed
+
+
+def _names(request: Any, field: str) -> list[str]:
+    """Of workers, in a property of a request."""
+    return list(filter(None, str(request.properties.getProperty(field) or "").split(",")))

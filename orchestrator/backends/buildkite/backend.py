@@ -95,7 +95,7 @@ class BuildkiteBackend:
     def submit(self, parcel: Parcel) -> str:
         """See `Backend.submit`."""
         text, job = slip.of_parcel(parcel.archive, self._root)
-        placed = place_parcel(job, parcel.priority, self._machines, parcel.avoid, hosted=False)
+        placed = place_parcel(job, parcel, self._machines, hosted=False)
         body = {
             "commit": self._commit,
             "branch": self._branch,

@@ -93,7 +93,7 @@ class GitHubBackend:
         """See `Backend.submit`."""
         text, job = slip.of_parcel(parcel.archive, self._root)
         hosted = not self._machines.serving(job.pool)
-        placed = place_parcel(job, parcel.priority, self._machines, parcel.avoid, hosted=hosted)
+        placed = place_parcel(job, parcel, self._machines, hosted=hosted)
         inputs = {
             "key": parcel.key,
             "job": job.id,

@@ -67,7 +67,14 @@ def parcel(tmp_path: Path) -> Parcel:
     archive = tmp_path / "job.tar.gz"
     archive.write_bytes(b"a job")
     return Parcel(
-        key=JOB, job=JOB, pool="amd-cpu", archive=archive, sha256="00", priority=10, avoid=("old",)
+        key=JOB,
+        job=JOB,
+        pool="amd-cpu",
+        archive=archive,
+        sha256="00",
+        priority=10,
+        avoid=("old",),
+        agents=("new", "newer"),
     )
 
 
@@ -89,6 +96,7 @@ def test_a_job_is_submitted_once(lab: Lab, parcel: Parcel) -> None:
         "reason": JOB,
         "priority": 10,
         "avoid": "old",
+        "agents": "new,newer",
     }
 
 

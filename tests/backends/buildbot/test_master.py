@@ -73,8 +73,12 @@ def test_no_password_is_in_the_configuration(tmp_path: Path) -> None:
 
 
 def chosen(
-    free: list[tuple[str, int]], tried: list[int], avoid: str, priorities: dict[str, int]
-) -> str:
+    free: list[tuple[str, int]],
+    tried: list[int],
+    avoid: str,
+    priorities: dict[str, int],
+    agents: str = "",
+) -> str | None:
     """The worker that a request gets."""
     from orchestrator.backends.buildbot.master import _next_worker
 
@@ -85,12 +89,12 @@ def chosen(
         SimpleNamespace(worker=SimpleNamespace(workername=name, workerid=number))
         for name, number in free
     ]
-    properties = SimpleNamespace(getProperty=lambda name: avoid)
-    request = SimpleNamespace(id=7, properties=properties)
+    given = {"avoid": avoid, "agents": agents}
+    request = SimpleNamespace(id=7, properties=SimpleNamespace(getProperty=given.get))
     builder = SimpleNamespace(master=SimpleNamespace(data=SimpleNamespace(get=builds)))
     found: list[Any] = []
     _next_worker(priorities)(builder, candidates, request).addCallback(found.append)
-    return str(found[0].worker.workername)
+    return str(found[0].worker.workername) if found[0] else None
 
 
 def test_who_has_not_tried_a_job_comes_first_then_who_has_priority() -> None:
@@ -99,3 +103,25 @@ def test_who_has_not_tried_a_job_comes_first_then_who_has_priority() -> None:
     assert chosen(free, [1], "", priorities) == "c"
     assert chosen(free, [1], "c,d", priorities) == "b"
     assert chosen(free, [1, 2, 3], "", priorities) == "a"
+
+
+def test_only_who_may_take_a_job_gets_it() -> None:
+    free, priorities = [("a", 1), ("b", 2), ("c", 3)], {"a": 9, "b": 5, "c": 7}
+    assert chosen(free, [], "", priorities, "b,c") == "c"
+    assert chosen(free, [3], "", priorities, "b,c") == "b"
+    assert chosen(free, [], "", priorities, "d") is None
+
+
+def test_a_job_that_waits_for_a_busy_worker_holds_up_no_other() -> None:
+    from orchestrator.backends.buildbot.master import _next_build
+
+    def request(number: int, priority: int, agents: str) -> Any:
+        properties = SimpleNamespace(getProperty={"agents": agents}.get)
+        return SimpleNamespace(id=number, priority=priority, properties=properties)
+
+    free = [SimpleNamespace(worker=SimpleNamespace(workername="a"))]
+    builder = SimpleNamespace(getAvailableWorkers=lambda: free)
+    urgent, late, early = request(1, 9, "b"), request(3, 5, "a"), request(2, 5, "")
+    assert _next_build(builder, [urgent, late, early]) is early
+    assert _next_build(builder, [urgent, late]) is late
+    assert _next_build(builder, [urgent]) is None

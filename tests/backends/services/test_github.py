@@ -95,6 +95,17 @@ class TestSubmit:
         inputs = place.api.asked[-1].body["inputs"]
         assert json.loads(inputs["runner"])[-1] == "agent-lab-two"
 
+    def test_only_who_may_take_it_gets_it(self, place: Place, tree: Tree, packed: Parcel) -> None:
+        known(place)
+        place.api.answers[DISPATCH] = [Answer({"workflow_run_id": 7})]
+        only = dataclasses.replace(packed, agents=("lab-two",))
+        backend(place, tree, "one", "two").submit(only)
+        inputs = place.api.asked[-1].body["inputs"]
+        assert json.loads(inputs["runner"])[-1] == "agent-lab-two"
+        nobody = dataclasses.replace(packed, agents=("lab-gone",))
+        with pytest.raises(UsageError, match="none of these takes its jobs: lab-gone"):
+            backend(place, tree, "one").submit(nobody)
+
     def test_what_was_submitted_is_found(self, place: Place, tree: Tree, packed: Parcel) -> None:
         known(place)
         runs = [{"id": 9, "display_title": packed.key}, {"id": 5, "display_title": "another"}]
