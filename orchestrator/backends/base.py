@@ -111,7 +111,9 @@ class Go:
     machine: str
     ended: bool
     lost: bool = False
-    """Nothing will come of it: the machine, or what hands out jobs, went away."""
+    """Nothing will come of it: the machine or what hands out jobs went away, or it was stopped."""
+    cancelled: bool = False
+    """Somebody stopped it on purpose: no fault of the machine's. It is `lost` then, too."""
     why: str = ""
 
 
@@ -122,6 +124,8 @@ class Sight:
     goes: tuple[Go, ...]
     ended: bool
     """No further go will follow."""
+    cancelled: bool = False
+    """It was withdrawn on purpose, whether or not a machine had taken it."""
 
 
 class Backend(Protocol):

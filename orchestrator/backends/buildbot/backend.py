@@ -21,8 +21,8 @@ from orchestrator.backends.clock import Clock
 from orchestrator.backends.parcel import SUFFIX
 from orchestrator.errors import InfrastructureError, UsageError
 
-_RETRY = 5
-"""`buildbot.process.results.RETRY`: the connection was lost, another build follows."""
+_RETRY, _CANCELLED = 5, 6
+"""`buildbot.process.results`: the connection was lost, another build follows; it was stopped."""
 _AT_ONCE = 40
 """Build requests in one question: an address has an end."""
 _TRIES = 6
@@ -93,7 +93,11 @@ class BuildbotBackend:
                 own = [b for b in builds if b["buildrequestid"] == request["buildrequestid"]]
                 goes = tuple(self._go(build) for build in sorted(own, key=lambda b: b["buildid"]))
                 ticket = str(request["buildrequestid"])
-                sights[ticket] = Sight(goes=goes, ended=bool(request["complete"]))
+                sights[ticket] = Sight(
+                    goes=goes,
+                    ended=bool(request["complete"]),
+                    cancelled=request["results"] == _CANCELLED,
+                )
         return sights
 
     def collect(self, ticket: str, job: str, go: str, archive: Path) -> None:  # noqa: ARG002
@@ -134,14 +138,17 @@ class BuildbotBackend:
         return str(min(found)) if found else None
 
     def _go(self, build: Mapping[str, Any]) -> Go:
-        lost = build["results"] == _RETRY
+        cancelled = build["results"] == _CANCELLED
+        lost = cancelled or build["results"] == _RETRY
         machine = self._worker(int(build["workerid"]))
+        what = ": it was cancelled" if cancelled else " or its master went away"
         return Go(
             id=str(build["number"]),
             machine=machine,
             ended=bool(build["complete"]),
             lost=lost,
-            why=f"{machine} or its master went away ({build['state_string']})" if lost else "",
+            cancelled=cancelled,
+            why=f"{machine}{what} ({build['state_string']})" if lost else "",
         )
 
     def _worker(self, number: int) -> str:

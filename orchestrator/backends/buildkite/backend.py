@@ -27,8 +27,10 @@ _TRIES = 6
 _PAUSE_S = 3.0
 _OVER = ("passed", "failed", "canceled", "skipped", "not_run", "waiting_failed")
 _JOB_OVER = ("passed", "failed", "canceled", "timed_out", "expired", "broken", "skipped")
+_CANCELLED = "canceled"
+"""State of what somebody stopped; time limits and lost agents have other ones."""
 _LOST = {
-    "canceled": "it was cancelled",
+    _CANCELLED: "it was cancelled",
     "timed_out": "it took longer than it may",
     "expired": "no agent took it in time",
     "broken": "Buildkite could not run it",
@@ -203,7 +205,8 @@ class BuildkiteBackend:
             for job in sorted(jobs, key=lambda each: str(each["created_at"]))
             if _taken(job)
         )
-        sight = Sight(goes=goes, ended=build["state"] in _OVER)
+        state = build["state"]
+        sight = Sight(goes=goes, ended=state in _OVER, cancelled=state == _CANCELLED)
         if sight.ended:
             self._over[ticket] = sight
         return sight
@@ -227,5 +230,6 @@ def _go(job: Mapping[str, Any]) -> Go:
         machine=machine,
         ended=ended,
         lost=bool(why),
+        cancelled=job.get("state") == _CANCELLED,
         why=f"{machine}: {why}" if why else "",
     )

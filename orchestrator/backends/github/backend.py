@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import math
+import re
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -31,13 +33,17 @@ _PAUSE_S = 5.0
 """A run is listed a moment after it was made."""
 _LOOK_BACK = 300
 """Runs that are looked through for one that was made before: more than a day of a busy fleet."""
+_CANCELLED = "cancelled"
+_TIMED_OUT = "timed_out"
 _LOST = {
-    "cancelled": "it was cancelled",
-    "timed_out": "it took longer than it may",
+    _CANCELLED: "it was cancelled",
+    _TIMED_OUT: "it took longer than it may",
     "stale": "GitHub heard nothing from it for long",
     "startup_failure": "GitHub could not start it",
 }
 """Conclusions of a job that leave nothing."""
+_MINUTES = re.compile(r"(\d{1,5}) min")
+"""In the name of a job of `job.yml`: the time that it may take."""
 
 
 def service(api: str) -> Service:
@@ -226,10 +232,12 @@ class GitHubBackend:
             run = self._web.get(path)
             # the run first: a job that ends in between is seen by the next look
             ended = run["status"] == "completed"
-            jobs = self._web.pages(f"{path}/jobs", {"filter": "all"}, "jobs")
-            sight = Sight(goes=tuple(_goes(jobs)), ended=ended)
+            goes = tuple(_goes(self._web.pages(f"{path}/jobs", {"filter": "all"}, "jobs")))
         except AbsentError:
             return Sight(goes=(), ended=True)
+        # a run is cancelled as a whole when its job took too long, too
+        stopped = run.get("conclusion") == _CANCELLED and (not goes or goes[-1].cancelled)
+        sight = Sight(goes=goes, ended=ended, cancelled=stopped)
         if ended:
             self._over[ticket] = sight
         return sight
@@ -242,14 +250,31 @@ def _goes(jobs: Iterator[dict[str, Any]]) -> Iterator[Go]:
         if not machine:
             continue
         ended = job.get("status") == "completed"
-        why = _LOST.get(str(job.get("conclusion")), "") if ended else ""
+        conclusion = _conclusion(job) if ended else ""
+        why = _LOST.get(conclusion, "")
         yield Go(
             id=str(job["id"]),
             machine=machine,
             ended=ended,
             lost=bool(why),
+            cancelled=conclusion == _CANCELLED,
             why=f"{machine}: {why}" if why else "",
         )
+
+
+def _conclusion(job: Mapping[str, Any]) -> str:
+    """As GitHub says, but for a job that took all of its time: that one is `cancelled` too."""
+    conclusion = str(job.get("conclusion"))
+    may = _MINUTES.search(str(job.get("name")))
+    if conclusion != _CANCELLED or may is None:
+        return conclusion
+    try:
+        began, ended = (
+            dt.datetime.fromisoformat(str(job[key])) for key in ("started_at", "completed_at")
+        )
+    except (KeyError, ValueError):
+        return conclusion
+    return _TIMED_OUT if ended - began >= dt.timedelta(minutes=int(may[1])) else conclusion
 
 
 def _take(zipped: Path, name: str, archive: Path) -> bool:

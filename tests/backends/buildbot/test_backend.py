@@ -151,6 +151,22 @@ def test_a_lost_worker_is_seen_and_then_its_peer(lab: Lab) -> None:
     assert ended.goes[1].ended
 
 
+@pytest.mark.parametrize("taken", [True, False])
+def test_somebody_cancels(lab: Lab, taken: bool) -> None:
+    for _ in range(3):
+        lab.backend.watch(["1"])
+    for exchange in lab.script.exchanges[18:20]:
+        kind = "builds" if "builds" in exchange.body else "buildrequests"
+        exchange.body[kind] = exchange.body[kind][-1:]
+        exchange.body[kind][0]["results"] = 6
+    if not taken:
+        lab.script.exchanges[19].body["builds"] = []
+    sight = lab.backend.watch(["1"])["1"]
+    assert (sight.ended, sight.cancelled) == (True, True)
+    assert [(go.cancelled, go.lost) for go in sight.goes] == [(True, True)] * taken
+    assert all(go.why.startswith("two: it was cancelled") for go in sight.goes)
+
+
 @pytest.mark.parametrize(
     "fault", ["502", "503 later", "cut short", "no json", "hangs up", "silent"]
 )

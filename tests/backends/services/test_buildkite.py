@@ -145,6 +145,14 @@ class TestWatch:
         (go,) = self.sight(place, tree, job(**changes), state="failed").goes
         assert go.lost
         assert why in go.why
+        assert go.cancelled == (changes.get("state") == "canceled")
+
+    @pytest.mark.parametrize("taken", [True, False])
+    def test_somebody_cancels(self, place: Place, tree: Tree, taken: bool) -> None:
+        agent = {"name": "lab-one"} if taken else None
+        sight = self.sight(place, tree, job(state="canceled", agent=agent), state="canceled")
+        assert (sight.ended, sight.cancelled) == (True, True)
+        assert [go.cancelled for go in sight.goes] == [True] * taken
 
     def test_a_failure_is_no_loss(self, place: Place, tree: Tree) -> None:
         for status in (1, 3, 4):

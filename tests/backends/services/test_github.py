@@ -172,8 +172,8 @@ class TestSubmit:
 class TestWatch:
     """What has become of a run."""
 
-    def sight(self, place: Place, tree: Tree, *made: dict[str, Any], status: str) -> Any:
-        place.api.answers[RUN] = [Answer({"id": 7, "status": status})]
+    def sight(self, place: Place, tree: Tree, *made: Any, **run: str) -> Any:
+        place.api.answers[RUN] = [Answer({"id": 7, **run})]
         place.api.answers[JOBS] = [Answer({"jobs": list(made)})]
         return backend(place, tree).watch(["7"])["7"]
 
@@ -195,6 +195,31 @@ class TestWatch:
         sight = self.sight(place, tree, job(conclusion=conclusion), status="completed")
         assert [go.lost for go in sight.goes] == [True]
         assert sight.goes[0].why.startswith("lab-one: ")
+        assert sight.goes[0].cancelled == (conclusion == "cancelled")
+
+    @pytest.mark.parametrize(
+        ("name", "ended", "cancelled"),
+        [
+            ("job of at most 30 min", "10:29:59", True),
+            ("job of at most 30 min", "10:30:00", False),
+            ("another", "10:30:00", True),
+            ("job of at most 30 min", "soon", True),
+        ],
+    )
+    def test_a_job_that_took_all_its_time_was_not_cancelled_by_somebody(
+        self, place: Place, tree: Tree, name: str, ended: str, cancelled: bool
+    ) -> None:
+        made = job(conclusion="cancelled", name=name, started_at="2026-11-21T10:00:00Z")
+        made["completed_at"] = f"2026-11-21T{ended}Z"
+        sight = self.sight(place, tree, made, status="completed", conclusion="cancelled")
+        assert (sight.goes[0].cancelled, sight.cancelled) == (cancelled, cancelled)
+        assert sight.goes[0].lost
+        assert ("longer than it may" in sight.goes[0].why) == (not cancelled)
+
+    def test_somebody_cancels_what_waits(self, place: Place, tree: Tree) -> None:
+        waited = job(conclusion="cancelled", runner_name="")
+        sight = self.sight(place, tree, waited, status="completed", conclusion="cancelled")
+        assert (sight.goes, sight.ended, sight.cancelled) == ((), True, True)
 
     def test_attempts_are_in_order(self, place: Place, tree: Tree) -> None:
         later, first = job(60, run_attempt=2), job(70)
