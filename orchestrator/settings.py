@@ -27,6 +27,7 @@ NO_LLVM = "none"
 """Value of `LH_LLVM_PREFIX` that means: use no LLVM release, fetch none."""
 
 _PAIR = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*/[A-Za-z0-9_.-]*[A-Za-z0-9_-]")
+_AGENT = re.compile(r"[a-z][a-z0-9]*-[a-z0-9][a-z0-9-]*")
 _CA_FALLBACKS = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT")
 
 
@@ -80,6 +81,14 @@ def _secret(variable: str, value: str) -> Secret:
 def _pair(variable: str, value: str) -> str:
     if not _PAIR.fullmatch(value):
         raise UsageError(f"{variable}: expected two names such as `owner/name`, got `{value}`.")
+    return value
+
+
+def _agent(variable: str, value: str) -> str:
+    if not _AGENT.fullmatch(value):
+        raise UsageError(
+            f"{variable}: expected an agent's name such as `amd-lab-1`, got `{value}`."
+        )
     return value
 
 
@@ -177,6 +186,16 @@ class Settings:
             default="the nearest folder upwards with a `matrix.yaml`",
             help="The checkout of the repository to work in, where commands are started elsewhere: "
             "by an agent, in a folder of its own.",
+        ),
+    ] = None
+    agent: Annotated[
+        str | None,
+        Setting(
+            variable="LH_AGENT",
+            parse=_agent,
+            kind="vendor-name",
+            default="none: the machine is nobody's agent",
+            help="The registered agent that this machine is, as in `agents/<vendor>-<name>.yaml`.",
         ),
     ] = None
     python: Annotated[

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 
 PATIENCE = 2
-"""So many more signals are only answered; the next one ends us at once."""
+"""So many more Ctrl-C are only answered; the next one ends us at once. SIGTERM is what supervisors
+say, several of them at once, and as often as they like: who means it sends SIGKILL."""
 
 
 @contextlib.contextmanager
@@ -26,6 +27,8 @@ def stopping(say: Callable[[str], None]) -> Iterator[None]:
 
     def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
         nonlocal seen
+        if seen and number == signal.SIGTERM:
+            return
         seen += 1
         if seen == 1 or seen > 1 + PATIENCE:
             raise KeyboardInterrupt

@@ -33,7 +33,15 @@ def test_who_insists_leaves_at_once() -> None:
     assert not _interrupted(lambda _: None, while_cleaning=3)
 
 
-def _interrupted(say: Callable[[str], None], *, while_cleaning: int) -> bool:
+def test_a_supervisor_may_repeat_itself() -> None:
+    said: list[str] = []
+    assert _interrupted(said.append, while_cleaning=9, by=signal.SIGTERM)
+    assert said == []
+
+
+def _interrupted(
+    say: Callable[[str], None], *, while_cleaning: int, by: signal.Signals = signal.SIGINT
+) -> bool:
     """Interrupts a block, and its clean-up so many times; whether the clean-up came to its end."""
     cleaned = False
 
@@ -41,10 +49,10 @@ def _interrupted(say: Callable[[str], None], *, while_cleaning: int) -> bool:
         nonlocal cleaned
         with stopping(say):
             try:
-                signal.raise_signal(signal.SIGINT)
+                signal.raise_signal(by)
             finally:
                 for _ in range(while_cleaning):
-                    signal.raise_signal(signal.SIGINT)
+                    signal.raise_signal(by)
                 cleaned = True
 
     with pytest.raises(KeyboardInterrupt):

@@ -36,6 +36,7 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
     assert from_environment(
         LH_STATE="/var/lh",
         LH_ROOT=str(tmp_path),
+        LH_AGENT="amd-lab-1",
         LH_PYTHON=str(python),
         LH_WHEELS=f"{tmp_path}:{tmp_path / 'more'}",
         LH_PIP_ARGS="--index-url 'https://mirror.example/a b'",
@@ -59,6 +60,7 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
     ) == Settings(
         state=Path("/var/lh"),
         root=tmp_path,
+        agent="amd-lab-1",
         python=python,
         wheels=(tmp_path, tmp_path / "more"),
         pip_args=("--index-url", "https://mirror.example/a b"),
@@ -89,7 +91,7 @@ def test_the_test_above_sets_every_setting() -> None:
         *("LH_ROOT", "LH_BUILDBOT_MASTER", "LH_BUILDBOT_PASSWORD", "LH_GPU_DEVICE"),
         *("LH_GITHUB_REPOSITORY", "LH_GITHUB_TOKEN", "LH_GITHUB_API"),
         *("LH_BUILDKITE_PIPELINE", "LH_BUILDKITE_TOKEN", "LH_BUILDKITE_API"),
-        "LH_STORE",
+        *("LH_AGENT", "LH_STORE"),
     }
 
 
@@ -105,7 +107,8 @@ def test_llvm_can_be_turned_off() -> None:
     ("variable", "value", "message"),
     [
         ("LH_WHEEL", "/x", "LH_WHEEL is not a setting. Did you mean LH_WHEELS?"),
-        ("LH_XYZZY", "1", "LH_XYZZY is not a setting. Settings: LH_APT_SOURCES, "),
+        ("LH_XYZZY", "1", "LH_XYZZY is not a setting. Settings: LH_AGENT, LH_APT_"),
+        ("LH_AGENT", "lab", "LH_AGENT: expected an agent's name such as `amd-lab-1`, got `lab`."),
         ("LH_ROOT", "/nowhere", "LH_ROOT: there is no folder /nowhere that can be read."),
         ("LH_BUILDBOT_MASTER", "ci:80", "LH_BUILDBOT_MASTER: expected an address such as http://"),
         ("LH_WHEELS", "/nowhere", "LH_WHEELS: there is no folder /nowhere that can be read."),
