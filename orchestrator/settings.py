@@ -78,7 +78,8 @@ def _secret(variable: str, value: str) -> Secret:
     return Secret(value)
 
 
-def _pair(variable: str, value: str) -> str:
+def parse_pair(variable: str, value: str) -> str:
+    """`owner/name`, as it is. Raises UsageError, which names the variable."""
     if not _PAIR.fullmatch(value):
         raise UsageError(f"{variable}: expected two names such as `owner/name`, got `{value}`.")
     return value
@@ -341,7 +342,7 @@ class Settings:
         str | None,
         Setting(
             variable="LH_GITHUB_REPOSITORY",
-            parse=_pair,
+            parse=parse_pair,
             kind="owner/name",
             default="none",
             help="Of the repository whose runners `--backend github` submits jobs to, when "
@@ -373,7 +374,7 @@ class Settings:
         str | None,
         Setting(
             variable="LH_BUILDKITE_PIPELINE",
-            parse=_pair,
+            parse=parse_pair,
             kind="organization/pipeline",
             default="none",
             help="That `--backend buildkite` submits jobs to, when `--master` does not say.",

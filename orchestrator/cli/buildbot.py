@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
-import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from orchestrator.cli.app import App, pass_app
 from orchestrator.cli.params import examples
+from orchestrator.config.suggest import unknown
 from orchestrator.errors import UsageError
 from orchestrator.text import plural
 
-_PLACE = re.compile(r"(?:(?P<host>[A-Za-z0-9.:\[\]-]+):)?(?P<port>\d{1,5})")
+if TYPE_CHECKING:
+    from orchestrator.cli.seat import Access, Seated
 
 
 @click.group(
@@ -64,7 +65,7 @@ def master(app: App, /, folder: Path, workers: tuple[str, ...], **given: Any) ->
     from orchestrator.backends.buildbot.folders import create_master, write_master
     from orchestrator.fleet.agents import load_fleet
 
-    _require("buildbot", "buildbot.www")
+    _require("buildbot", "buildbot", "buildbot.www")
     terms = fleets.registered(load_fleet(app.root).agents)
     if not workers and (folder / fleets.FLEET_FILE).exists():
         kept = [w for w in fleets.read_fleet(folder).workers if not w.registered]
@@ -94,15 +95,21 @@ def master(app: App, /, folder: Path, workers: tuple[str, ...], **given: Any) ->
 @command.command(
     "worker",
     epilog=examples(
+        "lh-ci buildbot worker --name amd-lab-1 --master ci.example.org:9989 --password-file FILE",
         "lh-ci buildbot worker DIR --name epyc-1 --master ci.example.org:9989 --password-file FILE",
         "buildbot-worker start DIR",
     ),
 )
-@click.argument("folder", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
+@click.argument(
+    "folder", type=click.Path(file_okay=False, path_type=Path), metavar="[DIR]", required=False
+)
 @click.option("--name", required=True, help="As the master knows it.")
-@click.option("--master", "place", metavar="HOST:PORT", help="Where the master listens.")
+@click.option("--master", "place", default="", metavar="HOST:PORT", help="Where it listens.")
 @click.option(
-    "--connection", metavar="ENDPOINT", help="Instead: a Twisted endpoint, such as tls:HOST:PORT."
+    "--connection",
+    default="",
+    metavar="ENDPOINT",
+    help="Instead: a Twisted endpoint, such as tls:HOST:PORT.",
 )
 @click.option(
     "--password-file",
@@ -112,58 +119,97 @@ def master(app: App, /, folder: Path, workers: tuple[str, ...], **given: Any) ->
 )
 @click.option("--admin", default="", help="Whom to ask about this machine.")
 @pass_app
-def worker(
-    app: App,
-    /,
-    folder: Path,
-    name: str,
-    place: str | None,
-    connection: str | None,
-    password_file: Path,
-    admin: str,
-) -> int:
-    """Write a worker's folder. It opens connections to the master, and none comes in."""
-    from orchestrator.backends.buildbot import fleet as fleets
-    from orchestrator.backends.buildbot.folders import WorkerPlan, write_worker
+def worker(app: App, /, folder: Path | None, name: str, password_file: Path, **given: Any) -> int:
+    """Write a worker's folder. It opens connections to the master, and none comes in.
 
-    _require("buildbot_worker")
-    if bool(place) == bool(connection):
-        raise UsageError("where is the master? Give --master HOST:PORT, or --connection ENDPOINT")
-    match = _PLACE.fullmatch(place or "localhost:0")
-    if match is None or not match["host"]:
-        raise UsageError(f"--master {place}: expected HOST:PORT")
-    folder = folder.absolute()
-    write_worker(
+    DIR is known of an agent that `lh-ci register` wrote one for.
+    """
+    from orchestrator.backends.buildbot import fleet as fleets
+    from orchestrator.backends.buildbot import folders
+    from orchestrator.cli import seat as seats
+
+    _require("agent", "buildbot_worker")
+    if given["place"] and given["connection"]:
+        raise UsageError("give --master HOST:PORT or --connection ENDPOINT, not both")
+    if given["place"]:
+        folders.parse_master(given["place"])
+    access = seats.Access(
+        folder=folder,
+        master=given["place"],
+        connection=given["connection"],
+        password=fleets.read_secret(password_file),
+    )
+    seated = seats.read(app.state, name)
+    if seated is not None:
+        place = _agents_worker(app, seated, access)
+    elif folder is None:
+        raise UsageError(
+            f"where to? {name} was not registered here: give DIR, or begin with lh-ci register"
+        )
+    else:
+        place = _plain_worker(app, name, access, given["admin"])
+    click.echo(f"start     {app.shown(folders.programs() / 'buildbot-worker')} start {place}")
+    return 0
+
+
+def _agents_worker(app: App, seated: Seated, access: Access) -> Path:
+    """What `register` would write, with what is known now."""
+    from orchestrator.cli import seat as seats
+    from orchestrator.fleet.agents import load_fleet
+
+    _check_place(access, known=bool(seated.master or seated.connection))
+    agents = load_fleet(app.root).agents
+    if seated.agent not in agents:
+        raise UsageError(unknown("agent", seated.agent, agents))
+    config = app.services.load(app.root, goldens=False)
+    done = seats.take(app, agents[seated.agent], access, config=config, contained=seated.contained)
+    return Path((done or seated).folder)
+
+
+def _plain_worker(app: App, name: str, access: Access, admin: str) -> Path:
+    """A worker that its master names."""
+    from orchestrator.backends.buildbot import folders
+
+    _check_place(access, known=False)
+    assert access.folder is not None
+    folder = access.folder.absolute()
+    host, port = folders.parse_master(access.master) if access.master else ("", 0)
+    folders.write_worker(
         folder,
-        WorkerPlan(
+        folders.WorkerPlan(
             name=name,
-            host=match["host"] if place else "",
-            port=int(match["port"]),
-            connection=connection or "",
-            password=fleets.read_secret(password_file),
+            host=host,
+            port=port,
+            connection=access.connection,
+            password=access.password,
             root=app.root,
             admin=admin,
         ),
     )
-    click.echo(f"start     buildbot-worker start {folder}")
-    return 0
+    return folder
 
 
-def _require(*modules: str) -> None:
-    """Raises UsageError where Buildbot is not installed."""
+def _check_place(access: Access, *, known: bool) -> None:
+    if not (known or access.master or access.connection):
+        raise UsageError("where is the master? Give --master HOST:PORT, or --connection ENDPOINT")
+
+
+def _require(extra: str, *modules: str) -> None:
+    """Raises UsageError where Buildbot's programs are not installed."""
     for module in modules:
         if importlib.util.find_spec(module) is None:
             raise UsageError(
-                "Buildbot is not installed here: pip install 'lighthouse-ci[buildbot]'"
+                f"{module.replace('_', '-')} is not installed here: pip install "
+                f"'lighthouse-ci[{extra}]'"
             )
 
 
-def _endpoint(option: str, place: str) -> str:
+def _endpoint(option: str, text: str) -> str:
     """A Twisted endpoint of `[HOST:]PORT`."""
-    match = _PLACE.fullmatch(place)
-    if match is None or not 0 < int(match["port"]) < 1 << 16:
-        raise UsageError(f"{option} {place}: expected HOST:PORT or PORT")
-    return f"tcp:{match['port']}" + (f":interface={match['host']}" if match["host"] else "")
+    from orchestrator.backends.buildbot.folders import parse_place
+
+    host, port = parse_place(option, text)
+    return f"tcp:{port}" + (f":interface={host}" if host else "")
 
 
 def _slashed(url: str) -> str:

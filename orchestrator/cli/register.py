@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import platform
-import re
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,29 +10,18 @@ from typing import Any, get_args
 
 import click
 
-from orchestrator import records
+from orchestrator.cli import offering
+from orchestrator.cli import seat as seats
 from orchestrator.cli.app import App, pass_app
 from orchestrator.cli.commands import myself
 from orchestrator.cli.params import examples, json_option
-from orchestrator.config.objects import Config
-from orchestrator.config.suggest import unknown
-from orchestrator.errors import DefinitionError, InfrastructureError, UsageError
+from orchestrator.cli.surveying import describe, look, show
+from orchestrator.errors import UsageError
 from orchestrator.fleet import public
-from orchestrator.fleet.agents import FOLDER, load_fleet
-from orchestrator.fleet.models import AgentFile, BackendName
-from orchestrator.fleet.register import (
-    MIN_DISK_BYTES,
-    Offer,
-    Served,
-    chips_of,
-    default_name,
-    default_vendor,
-    render,
-    survey,
-)
-from orchestrator.host import Host
-from orchestrator.results.files import write_atomically
-from orchestrator.text import is_plain, plain, plural, size, table
+from orchestrator.fleet.agents import load_fleet
+from orchestrator.fleet.models import BackendName
+from orchestrator.fleet.register import Offer
+from orchestrator.text import plain
 
 
 @click.command(
@@ -44,6 +30,7 @@ from orchestrator.text import is_plain, plain, plural, size, table
         "lh-ci register     what can this machine serve?",
         "lh-ci register --pool amd-gpu --backend buildbot --owner 'A team' --contact a@b.example",
         "lh-ci register --pool arm-cpu --backend github --owner me --contact a@b.example --name pi",
+        "lh-ci register … --master ci.example.org:9989 --password-file FILE     with a connection",
     ),
 )
 @click.option("--pool", "pools", multiple=True, metavar="NAME", help="A pool to serve; several.")
@@ -65,6 +52,30 @@ from orchestrator.text import is_plain, plain, plural, size, table
     is_flag=True,
     help="Register without running a health job first: its first job will be one.",
 )
+@click.option(
+    "--folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Where the backend's configuration and service units go. Default: in the state folder.",
+)
+@click.option(
+    "--master",
+    default="",
+    metavar="PLACE",
+    help="Buildbot: where the master listens for workers, HOST:PORT. GitHub: OWNER/REPOSITORY.",
+)
+@click.option(
+    "--connection",
+    default="",
+    metavar="ENDPOINT",
+    help="Buildbot: instead of --master, a Twisted endpoint, such as tls:HOST:PORT.",
+)
+@click.option(
+    "--password-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="With the worker's password, or the token of Buildkite's agents; may come later.",
+)
 @json_option
 @pass_app
 def command(
@@ -73,30 +84,33 @@ def command(
     """Look at this machine, and write the file that offers it: agents/<vendor>-<name>.yaml.
 
     Says which pools and pipelines it can serve and why not others, runs a health job, makes a
-    signing key that never leaves it, and tells what to do next. Without --pool, it only looks.
-    Doing it again changes nothing.
+    signing key that never leaves it, writes what the backend needs on this machine, and tells what
+    to do next. Without --pool, it only looks. Doing it again keeps the key and the file, and writes
+    the backend's configuration again, by the terms as they are then.
     """
-    asked, here = _Asked(**given), _look(app, uncontained)
+    asked, here = offering.Asked(**given), look(app, uncontained)
     if not as_json:
-        _show(here)
+        show(here)
     offered: dict[str, object] = {}
     if asked.pools:
-        _check(asked, here)
+        offering.check(asked, here)
+        access = offering.access(app, asked)
+        offering.check_name(app, asked, here)  # before anything is run
         healthy = _health(app, asked.pools, skip=no_health_job, quiet=as_json)
-        offer = _offer(app, asked, here)
-        path, fresh = _write(app, offer)
-        offered = {
-            "agent": offer.id,
-            "file": app.shown(path),
-            "keys": list(offer.keys),
-            "health": healthy,
-        }
+        offer = offering.offer(app, asked, here)
+        path, fresh = offering.write(app, offer)
+        agent = load_fleet(app.root).agents[offer.id]
+        seated = seats.take(app, agent, access, config=here.config, contained=here.contained)
+        told = _Told(offer=offer, path=path, fresh=fresh, seated=seated)
+        offered = {**_offered(app, told), "health": healthy}
         if not as_json:
-            _next(app, offer, path, fresh=fresh)
+            _tell(app, told)
+    elif given_more := asked.without_pool():
+        raise UsageError(f"{given_more} is for a machine that is offered: give --pool NAME too")
     elif not as_json:
         click.echo("\nnothing is written. To offer it: lh-ci register --pool NAME …")
     if as_json:
-        click.echo(json.dumps({**_json(here), **offered}, indent=2))
+        click.echo(json.dumps({**describe(here), **offered}, indent=2))
     return 0
 
 
@@ -111,206 +125,49 @@ def _health(app: App, pools: Sequence[str], *, skip: bool, quiet: bool) -> dict[
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Asked:
-    """The command line."""
+class _Told:
+    """What was done, and is told."""
 
-    pools: tuple[str, ...]
-    backend: BackendName | None
-    owner: str
-    contact: str
-    name: str
-    vendor: str
-
-
-# --- what is here -----------------------------------------------------------------------------
+    offer: Offer
+    path: Path
+    fresh: bool
+    """The agent's file is new."""
+    seated: seats.Seated | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Here:
-    """The machine at hand."""
-
-    config: Config
-    host: Host
-    engine: str
-    """What runs cells; empty when nothing may."""
-    engine_problem: str
-    free_bytes: int
-    pools: tuple[Served, ...]
-
-
-def _look(app: App, uncontained: bool) -> _Here:
-    config = app.services.load(app.root, goldens=False)
-    engine, problem = _engine(app, uncontained)
-    return _Here(
-        config=config,
-        host=app.host,
-        engine=engine,
-        engine_problem=problem,
-        free_bytes=_free(app.state),
-        pools=survey(config, app.host),
-    )
-
-
-def _engine(app: App, uncontained: bool) -> tuple[str, str]:
-    """What runs cells here, or why nothing may."""
-    try:
-        engine, note = app.engine("auto")
-    except InfrastructureError as error:
-        return "", str(error)
-    if engine.name == "venv" and not uncontained:
-        return "", (
-            f"{note}: cells are other people's programs and need a container engine. Install "
-            "Docker, or give --uncontained to run them as you"
-        )
-    return note, ""
-
-
-def _free(state: Path) -> int:
-    """Bytes on the disk that the state folder is, or will be, on."""
-    folder = next(each for each in (state, *state.parents) if each.exists())
-    return shutil.disk_usage(folder).free
-
-
-def _show(here: _Here) -> None:
-    host = here.host
-    rows = [
-        ("cpu", f"{host.cpu_model}, {host.arch}, {plural(host.cpus, 'core')}"),
-        ("memory", size(host.memory_bytes)),
-        ("disk", f"{size(here.free_bytes)} free"),
-        ("engine", here.engine or here.engine_problem),
-        *(("gpu", " ".join(filter(None, [g.name, g.chip, g.problem]))) for g in host.gpus),
+def _steps(app: App, told: _Told) -> list[str]:
+    shown = app.shown(told.path)
+    return [
+        f"read the terms in {shown}: they are yours to change",
+        f"{myself(app.services.environ)} check",
+        "send the file as a pull request; on probation, its results are shown",
+        *seats.steps(app, told.seated),
     ]
-    pools = [
-        (each.pool, f"no: {each.reason}" if each.reason else f"yes: {', '.join(each.pipelines)}")
-        for each in here.pools
-    ]
-    for line in [*table(rows), "", *table([("pool", "can serve it"), *pools])]:
-        click.echo(plain(line))
 
 
-def _json(here: _Here) -> dict[str, object]:
+def _offered(app: App, told: _Told) -> dict[str, object]:
     return {
-        "host": records.encode(here.host),
-        "engine": here.engine,
-        "engine_problem": here.engine_problem,
-        "free_bytes": here.free_bytes,
-        "pools": [records.encode(each) for each in here.pools],
+        "agent": told.offer.id,
+        "file": app.shown(told.path),
+        "keys": list(told.offer.keys),
+        "folder": told.seated and told.seated.folder,
+        "files": list(told.seated.files) if told.seated else [],
+        "next": _steps(app, told),
     }
 
 
-# --- what cannot work -------------------------------------------------------------------------
-
-
-def _check(asked: _Asked, here: _Here) -> None:
-    """Everything that stands against it, at once.
-
-    Raises:
-        UsageError: in what was asked.
-        InfrastructureError: in this machine.
-    """
-    by_name = {each.pool: each for each in here.pools}
-    wrong = [
-        unknown("pool", pool, by_name)
-        if pool not in by_name
-        else f"this machine cannot serve pool {pool}: {by_name[pool].reason}"
-        for pool in asked.pools
-        if pool not in by_name or by_name[pool].reason
-    ]
-    needed = {"--backend": asked.backend, "--owner": asked.owner, "--contact": asked.contact}
-    if missing := [option for option, value in needed.items() if not (value or "").strip()]:
-        wrong.append(f"to register, also give {', '.join(missing)}")
-    for option, value in needed.items():
-        if value and not is_plain(value):
-            wrong.append(f"{option} has characters that cannot be shown")
-    if wrong:
-        raise UsageError("\n".join(wrong))
-    if here.engine_problem:
-        raise InfrastructureError(here.engine_problem)
-    if here.free_bytes < MIN_DISK_BYTES:
-        raise InfrastructureError(
-            f"{size(here.free_bytes)} of disk are free, and images and jobs need "
-            f"{size(MIN_DISK_BYTES)}. Make room (`lh-ci clean` shows what can go) or set LH_STATE "
-            "to another disk"
-        )
-
-
-# --- the file ---------------------------------------------------------------------------------
-
-
-def _offer(app: App, asked: _Asked, here: _Here) -> Offer:
-    from orchestrator.fleet import keys
-
-    vendor = asked.vendor or default_vendor(here.config, here.host, asked.pools)
-    name = asked.name or default_name(platform.node())
-    if not re.fullmatch(r"[a-z][a-z0-9]*", vendor):
-        raise UsageError(f"--vendor {vendor}: use lower-case letters and digits")
-    if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", name):
-        raise UsageError(f"--name {name}: use lower-case letters, digits and `-`")
-    agent = f"{vendor}-{name}"
-    registered = load_fleet(app.root).agents.get(agent)
-    own = keys.own(app.state, agent)
-    if registered is not None:
-        _check_same(registered, asked, [key.public for key in own])
-    own = own or (keys.make(app.state, agent),)
-    assert asked.backend is not None
-    return Offer(
-        vendor=vendor,
-        name=name,
-        owner=asked.owner.strip(),
-        contact=asked.contact.strip(),
-        backend=asked.backend,
-        pools=tuple(dict.fromkeys(asked.pools)),
-        chips=chips_of(here.config, here.host, asked.pools),
-        keys=tuple(key.public for key in own),
-        today=app.today(),
-        free_bytes=here.free_bytes,
-    )
-
-
-def _check_same(registered: AgentFile, asked: _Asked, own: Sequence[str]) -> None:
-    """Whether a file that is there is this machine's, and says what is asked for."""
-    agent = registered.id
-    if not {each.key for each in registered.keys} & set(own):
-        raise UsageError(
-            f"{agent} is registered with a key that is not on this machine. Is it another one? "
-            f"Give this one a --name. Was its key lost? lh-ci keys rotate {agent}"
-        )
-    if (set(registered.pools), registered.backend) != (set(asked.pools), asked.backend):
-        raise UsageError(
-            f"{agent} is registered with pools {', '.join(registered.pools)} and backend "
-            f"{registered.backend}. Edit {FOLDER}/{agent}.yaml to change that"
-        )
-
-
-def _write(app: App, offer: Offer) -> tuple[Path, bool]:
-    """The agent's file, and whether it is new; one that is there stays as its owner left it."""
-    path = app.root / FOLDER / f"{offer.id}.yaml"
-    if path.exists():
-        return path, False
-    write_atomically(path, render(offer).encode())
-    try:
-        load_fleet(app.root)
-    except DefinitionError:
-        path.unlink()
-        raise
-    return path, True
-
-
-def _next(app: App, offer: Offer, path: Path, *, fresh: bool) -> None:
-    lh_ci, shown = myself(app.services.environ), app.shown(path)
+def _tell(app: App, told: _Told) -> None:
     lines = [
         "",
-        f"{'written' if fresh else 'as it was'}   {shown}",
+        f"{'written' if told.fresh else 'as it was'}   {app.shown(told.path)}",
         *(
             f"key       {public.fingerprint(key)}: its private half stays in {app.shown(app.state)}"
-            for key in offer.keys
+            for key in told.offer.keys
         ),
-        "",
-        "next",
-        f"  1. read the terms in {shown}: they are yours to change",
-        f"  2. {lh_ci} check",
-        "  3. send the file as a pull request; on probation, its results are shown",
-        f"  4. set up what connects it to {offer.backend}: docs/vendors.md",
     ]
+    if told.seated:
+        files = ", ".join(told.seated.files)
+        lines.append(f"folder    {app.shown(Path(told.seated.folder))}: {files}")
+    lines += ["", "next", *(f"  {n}. {step}" for n, step in enumerate(_steps(app, told), 1))]
     for line in lines:
         click.echo(plain(line))

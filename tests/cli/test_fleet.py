@@ -52,6 +52,7 @@ class TestRegister:
         assert done.exit_code == 0
         assert done.stdout.splitlines() == [
             "cpu      Intel Xeon, x86_64, 2 cores",
+            "flags    avx2 avx512f",
             "memory   16.0 GiB",
             "disk     80.0 GiB free",
             f"engine   {NOTE}",
@@ -181,32 +182,13 @@ class TestRegister:
         assert lab.json(*words)["agent"] == "intel-epyc-07"
 
     def test_gpus_and_what_is_wrong_with_them(self, lab: Lab) -> None:
-        gpu = Gpu(vendor="amd", name="AMD GPU", chip="gfx942", problem="/dev/kfd is missing")
-        lab.host = dataclasses.replace(lab.host, gpus=(gpu,))
-        assert "gpu      AMD GPU gfx942 /dev/kfd is missing" in lab("register").stdout
-
-
-class TestUnregister:
-    """It takes its offer back."""
-
-    def test_the_file_goes_and_the_key_stays(self, lab: Lab) -> None:
-        lab(*REGISTER)
-        done = lab("unregister", "intel-lab-1")
-        assert done.exit_code == 0
-        assert "removed agents/intel-lab-1.yaml: send that as a pull request" in done.stdout
-        assert load_fleet(lab.tree.root).agents == {}
-        assert len(keys.own(state(lab), "intel-lab-1")) == 1
-
-    def test_with_its_keys(self, lab: Lab) -> None:
-        lab(*REGISTER)
-        assert lab("unregister", "intel-lab-1", "--keys").exit_code == 0
-        assert keys.owners(state(lab)) == ()
-
-    def test_a_name_that_is_none(self, lab: Lab) -> None:
-        lab(*REGISTER)
-        done = lab("unregister", "intel-lab1")
-        assert done.exit_code == 2
-        assert "no agent `intel-lab1`. Did you mean `intel-lab-1`?" in done.stderr
+        nodes = ("/dev/kfd", "/dev/dri/renderD128")
+        well = Gpu(vendor="amd", name="MI300X", chip="gfx942", driver_version="6.12", nodes=nodes)
+        sick = Gpu(vendor="amd", name="AMD GPU", problem="/dev/kfd is missing")
+        lab.host = dataclasses.replace(lab.host, gpus=(well, sick))
+        said = lab("register").stdout
+        assert "gpu      MI300X gfx942, driver 6.12, /dev/kfd /dev/dri/renderD128\n" in said
+        assert "gpu      AMD GPU, /dev/kfd is missing\n" in said
 
 
 class TestHealthJob:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from orchestrator.backends.buildbot.fleet import Fleet, write_fleet, write_secret
-from orchestrator.errors import InfrastructureError
+from orchestrator.errors import InfrastructureError, UsageError
 from orchestrator.results.files import write_atomically
 
+TAC = "buildbot.tac"
+ADMIN = "info/admin"
+HOST = "info/host"
 PASSWORD_FILE = "password"  # noqa: S105  the name of a file
+_PLACE = re.compile(r"(?:(?P<host>[A-Za-z0-9.:\[\]-]+):)?(?P<port>\d{1,5})")
 _RUNNER = "import sys; from buildbot.scripts.runner import run; sys.exit(run())"
 
 MASTER_CFG = """\
@@ -39,6 +45,9 @@ logfile = LogFile.fromFullPath(log, rotateLength=10000000, maxRotatedFiles=5)
 application.setComponent(ILogObserver, FileLogObserver(logfile).emit)
 
 secret = os.path.join(basedir, {password!r})
+if not os.path.exists(secret):
+    raise SystemExit("no password yet. Once the master's operator has sent it: lh-ci buildbot "
+                     "worker %s --name %s --password-file FILE" % (basedir, {name!r}))
 if stat.S_IMODE(os.stat(secret).st_mode) & 0o077:
     raise SystemExit("others can read %s: chmod 600 it" % secret)
 with open(secret) as file:
@@ -46,6 +55,7 @@ with open(secret) as file:
 
 # `lh-ci` works in this checkout, wherever a job's folder is
 os.environ["LH_ROOT"] = {root!r}
+os.environ.update({environ!r})
 os.environ["PATH"] = os.pathsep.join([{programs!r}, os.environ.get("PATH", os.defpath)])
 
 Worker({host!r}, {port!r}, {name!r}, password, basedir, keepalive=60, umask=0o022, maxdelay=30,
@@ -64,10 +74,13 @@ class WorkerPlan:
     connection: str = ""
     """As Twisted writes the endpoint of a client, such as `tls:ci.example.org:9989`."""
     password: str
+    """Empty: not known yet, or as it was."""
     root: Path
     """The checkout that stacks are built from."""
     admin: str = ""
     """Whom to ask about the machine."""
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """More settings for its jobs."""
 
 
 def write_master(folder: Path, fleet: Fleet) -> None:
@@ -100,23 +113,45 @@ def write_worker(folder: Path, plan: WorkerPlan) -> None:
     Raises:
         InfrastructureError: the folder cannot be written.
     """
-    write_secret(folder / PASSWORD_FILE, plan.password)
+    if plan.password:
+        write_secret(folder / PASSWORD_FILE, plan.password)
     text = WORKER_TAC.format(
         password=PASSWORD_FILE,
         root=str(plan.root),
-        programs=_programs(),
+        environ=dict(plan.environ),
+        programs=str(programs()),
         host=plan.host or None,
         port=plan.port if plan.host else None,
         name=plan.name,
         connection=plan.connection or None,
     )
-    write_atomically(folder / "buildbot.tac", text.encode())
-    write_atomically(folder / "info" / "admin", f"{plan.admin or 'unknown'}\n".encode())
-    write_atomically(folder / "info" / "host", b"runs jobs of Lighthouse CI: lh-ci exec\n")
+    write_atomically(folder / TAC, text.encode())
+    write_atomically(folder / ADMIN, f"{plan.admin or 'unknown'}\n".encode())
+    write_atomically(folder / HOST, b"runs jobs of Lighthouse CI: lh-ci exec\n")
 
 
-def _programs() -> str:
+def programs() -> Path:
     """The folder with `lh-ci` in it."""
     own = Path(sys.executable).parent
     found = shutil.which("lh-ci")
-    return str(own if (own / "lh-ci").exists() or found is None else Path(found).parent)
+    return own if (own / "lh-ci").exists() or found is None else Path(found).parent
+
+
+def parse_place(option: str, text: str) -> tuple[str, int]:
+    """Host and port of `[HOST:]PORT`; the host may be empty.
+
+    Raises:
+        UsageError: it is not of that form; names the option.
+    """
+    match = _PLACE.fullmatch(text)
+    if match is None or not 0 < int(match["port"]) < 1 << 16:
+        raise UsageError(f"{option} {text}: expected HOST:PORT or PORT")
+    return match["host"] or "", int(match["port"])
+
+
+def parse_master(text: str) -> tuple[str, int]:
+    """Host and port of `HOST:PORT`. Raises UsageError."""
+    host, port = parse_place("--master", text)
+    if not host:
+        raise UsageError(f"--master {text}: expected HOST:PORT")
+    return host, port

@@ -1,0 +1,319 @@
+"""What `register` puts on an agent's machine beside its key, so that a backend reaches it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import getpass
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator import records
+from orchestrator.backends.buildbot import folders
+from orchestrator.backends.buildbot.fleet import write_secret
+from orchestrator.cli.app import App
+from orchestrator.cli.commands import myself
+from orchestrator.config.objects import Config
+from orchestrator.errors import InfrastructureError, UsageError
+from orchestrator.fleet import units
+from orchestrator.fleet.models import AgentFile
+from orchestrator.results.files import unwritable, write_atomically
+
+AGENT = "agent"
+"""In the state folder: `<id>.json` for each agent, and `<id>/` unless its owner chose another."""
+SYSTEM_UNITS = Path("/etc/systemd/system")
+NOBODY = "OWNER/REPOSITORY"
+"""Of a runner whose repository was not told."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Access:
+    """How the backend is reached, as the command line says; empty: as it was."""
+
+    folder: Path | None = None
+    master: str = ""
+    """`HOST:PORT` of Buildbot's; `OWNER/REPOSITORY` on GitHub."""
+    connection: str = ""
+    """Instead: a Twisted endpoint."""
+    password: str = ""
+    """Of Buildbot's worker, or the token of Buildkite's agents."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seated:
+    """`agent/<id>.json`: what was written for an agent on this machine."""
+
+    agent: str
+    backend: str
+    folder: str
+    """Absolute."""
+    files: tuple[str, ...]
+    """In the folder."""
+    contained: bool
+    """Its cells run in containers."""
+    master: str = ""
+    connection: str = ""
+
+
+def read(state: Path, agent: str) -> Seated | None:
+    """What was written; None: nothing. Raises InfrastructureError for a damaged record."""
+    path = _record(state, agent)
+    try:
+        return records.decode(Seated, json.loads(path.read_bytes()))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise InfrastructureError(
+            f"{path} cannot be used: {error}. Remove it, and run lh-ci register again"
+        ) from error
+
+
+def names(state: Path) -> tuple[str, ...]:
+    """The agents that something was written for."""
+    return tuple(sorted(path.stem for path in (state / AGENT).glob("*.json")))
+
+
+def take(
+    app: App, agent: AgentFile, access: Access, *, config: Config, contained: bool
+) -> Seated | None:
+    """Writes what the agent's backend needs, or writes it again; None: it needs nothing.
+
+    Raises:
+        UsageError: its folder is another one.
+        InfrastructureError: something cannot be written.
+    """
+    if agent.backend == "local":
+        return None
+    before = read(app.state, agent.id)
+    seated = _plan(app.state, agent, access, before, contained=contained)
+    for path in (app.root, app.state, Path(seated.folder)):
+        if not units.can_name(path):
+            raise UsageError(
+                f"{path!s}: services cannot have a path with quotes, `$`, `%` or backslashes. Use "
+                "another folder: LH_STATE, --folder, or another place for the checkout"
+            )
+    seat = _seat(app, agent, Path(seated.folder), config=config, contained=contained)
+    texts = _texts(seat, seated, agent.backend, app.services.environ)
+    own = [folders.TAC, folders.ADMIN, folders.HOST] if _has_master(seated) else []
+    seated = dataclasses.replace(seated, files=tuple(sorted({*texts, *own, units.SETTINGS_FILE})))
+    # the record first: what was written can be taken away, wherever this ends
+    write_atomically(_record(app.state, agent.id), records.dumps(seated, indent=1).encode() + b"\n")
+    for name, text in texts.items():
+        write_atomically(seat.folder / name, text.encode())
+    write_secret(seat.folder / units.SETTINGS_FILE, units.settings(app.services.environ).rstrip())
+    if own:
+        folders.write_worker(seat.folder, _worker(seat, seated, access, agent))
+    elif access.password:
+        text = f"{units.TOKEN_VARIABLE}={access.password}"
+        write_secret(seat.folder / _secret(agent.backend), text)
+    for stale in set(before.files if before else ()) - set(seated.files):
+        (seat.folder / stale).unlink(missing_ok=True)
+    return seated
+
+
+def leave(state: Path, seated: Seated) -> tuple[list[Path], list[Path]]:
+    """Takes away what was written. Gives what went, and what stays.
+
+    The agent's own folder below the state folder goes as a whole; of one that its owner chose, only
+    what was written goes.
+
+    Raises:
+        UsageError: something works in it.
+        InfrastructureError: something cannot be removed.
+    """
+    folder = Path(seated.folder)
+    _check_idle(folder, seated)
+    gone: list[Path] = []
+    try:
+        if folder == _own(state, seated.agent):
+            if folder.exists():
+                shutil.rmtree(folder)
+                gone.append(folder)
+        else:
+            for name in (*seated.files, _secret(seated.backend)):
+                if (folder / name).exists():
+                    (folder / name).unlink()
+                    gone.append(folder / name)
+            for each in (folder / "info", folder):
+                with contextlib.suppress(OSError):  # not empty, or not there
+                    each.rmdir()
+        _record(state, seated.agent).unlink(missing_ok=True)
+    except OSError as error:
+        raise unwritable(folder, error) from error
+    return gone, [folder] if folder.exists() else []
+
+
+def steps(app: App, seated: Seated | None) -> list[str]:
+    """What remains to be done before jobs come, in order."""
+    if seated is None:
+        return ["nothing connects it: backend local hands out no jobs, `lh-ci run` runs them here"]
+    folder, lh_ci = Path(seated.folder), myself(app.services.environ)
+    if seated.backend == "github":
+        return [
+            f"unpack GitHub's runner into {app.shown(folder / units.RUNNER)}",
+            f"RUNNER_TOKEN=… sh {app.shown(folder / units.CONFIGURE)}",
+            f"start it: {app.shown(folder / units.RUNNER / 'run.sh')}",
+            _service(app, folder, [units.RUNNER_UNIT]),
+        ]
+    if seated.backend == "buildkite":
+        found = [name for name in seated.files if name.endswith(".service")]
+        token = folder / units.TOKEN_FILE
+        missing = f"write {units.TOKEN_VARIABLE}=… into {app.shown(token)}, for you alone to read"
+        return [*([] if token.exists() else [missing]), _service(app, folder, found)]
+    master = "" if _has_master(seated) else " --master HOST:PORT"
+    missing = (
+        f"{lh_ci} buildbot worker --name {seated.agent}{master} --password-file FILE     with the "
+        "password that the master's operator sends"
+    )
+    program = app.shown(folders.programs() / "buildbot-worker")
+    return [
+        *([] if (folder / folders.PASSWORD_FILE).exists() and not master else [missing]),
+        f"start it: {program} start {app.shown(folder)}",
+        _service(app, folder, [units.WORKER_UNIT]),
+    ]
+
+
+def farewell(seated: Seated) -> list[str]:
+    """What is left to do elsewhere when an agent has left."""
+    found = [name for name in seated.files if name.endswith(".service")]
+    installed = [name for name in found if (SYSTEM_UNITS / name).exists()]
+    paths = " ".join(str(SYSTEM_UNITS / name) for name in installed)
+    by_backend = {
+        "buildbot": "tell the master's operator, who runs `lh-ci buildbot master` again",
+        "buildkite": "revoke its agent token, if it has one of its own",
+        "github": "see that the repository's settings list no such runner any more",
+    }
+    service = f"sudo systemctl disable --now {' '.join(installed)} && sudo rm {paths}"
+    return [*([service] if installed else []), by_backend[seated.backend]]
+
+
+# --- how --------------------------------------------------------------------------------------
+
+
+def _record(state: Path, agent: str) -> Path:
+    return state / AGENT / f"{agent}.json"
+
+
+def _own(state: Path, agent: str) -> Path:
+    return state / AGENT / agent
+
+
+def _secret(backend: str) -> str:
+    return folders.PASSWORD_FILE if backend == "buildbot" else units.TOKEN_FILE
+
+
+def _has_master(seated: Seated) -> bool:
+    return seated.backend == "buildbot" and bool(seated.master or seated.connection)
+
+
+def _plan(
+    state: Path, agent: AgentFile, access: Access, before: Seated | None, *, contained: bool
+) -> Seated:
+    chosen = access.folder.absolute() if access.folder else None
+    folder = chosen or (Path(before.folder) if before else _own(state, agent.id))
+    if before and folder != Path(before.folder):
+        raise UsageError(
+            f"the folder of {agent.id} is {before.folder}. To have another one, begin with "
+            f"lh-ci unregister {agent.id}"
+        )
+    again = not (access.master or access.connection)
+    return Seated(
+        agent=agent.id,
+        backend=agent.backend,
+        folder=str(folder),
+        files=(),
+        contained=contained,
+        master=before.master if before and again else access.master,
+        connection=before.connection if before and again else access.connection,
+    )
+
+
+def _seat(
+    app: App, agent: AgentFile, folder: Path, *, config: Config, contained: bool
+) -> units.Seat:
+    gpus = [pool.gpu for name, pool in config.matrix.pools.items() if name in agent.pools]
+    return units.Seat(
+        agent=agent.id,
+        pools=agent.pools,
+        user=user(),
+        home=Path.home(),
+        root=app.root,
+        state=app.state,
+        folder=folder,
+        programs=folders.programs(),
+        jobs=agent.terms.jobs,
+        disk_bytes=agent.terms.disk,
+        contained=contained,
+        device=any(gpu is not None and gpu.device not in ("none", "software") for gpu in gpus),
+    )
+
+
+def user() -> str:
+    """The one at hand, whose agent it is."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # without a name, as in some containers
+        return str(os.getuid())
+
+
+def _texts(
+    seat: units.Seat, seated: Seated, backend: str, environ: Mapping[str, str]
+) -> dict[str, str]:
+    if backend == "buildbot":
+        return units.buildbot_files(seat)
+    if backend == "github":
+        return units.github_files(seat, seated.master or NOBODY)
+    found = shutil.which("buildkite-agent", path=environ.get("PATH"))
+    return units.buildkite_files(seat, Path(found or "/usr/bin/buildkite-agent"))
+
+
+def _worker(
+    seat: units.Seat, seated: Seated, access: Access, agent: AgentFile
+) -> folders.WorkerPlan:
+    host, port = folders.parse_master(seated.master) if seated.master else ("", 0)
+    return folders.WorkerPlan(
+        name=agent.id,
+        host=host,
+        port=port,
+        connection=seated.connection,
+        password=access.password,
+        root=seat.root,
+        admin=f"{agent.owner} <{agent.contact}>",
+        environ=seat.environment(),
+    )
+
+
+def _service(app: App, folder: Path, names: list[str]) -> str:
+    paths = " ".join(app.shown(folder / name) for name in names)
+    return (
+        f"or as a service: sudo install -m 0644 {paths} {SYSTEM_UNITS} && sudo systemctl "
+        f"daemon-reload && sudo systemctl enable --now {' '.join(names)}"
+    )
+
+
+def _check_idle(folder: Path, seated: Seated) -> None:
+    """Raises UsageError when a process works in the folder, or a runner is known to GitHub."""
+    if (folder / units.RUNNER / ".runner").exists():
+        raise UsageError(
+            f"GitHub still knows the runner. First: cd {folder / units.RUNNER} && ./config.sh "
+            "remove --token … (from the repository's settings)"
+        )
+    if found := [pid for pid in _processes(folder) if pid != os.getpid()]:
+        stop = f"buildbot-worker stop {folder}" if seated.backend == "buildbot" else "stop it"
+        raise UsageError(
+            f"process {found[0]} works in {folder}. First: {stop}, or stop its service"
+        )
+
+
+def _processes(folder: Path) -> list[int]:
+    """Of this user, with their current folder in `folder`."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it ended, or is somebody else's
+            if (entry / "cwd").readlink().is_relative_to(folder):
+                found.append(int(entry.name))
+    return sorted(found)
