@@ -262,7 +262,7 @@ class _Planner:
 
     def __init__(self, config: Config, host: Where) -> None:
         self._config = config
-        self._where = _Here(host) if isinstance(host, Host) else host
+        self._where = Here(host) if isinstance(host, Host) else host
         self._table: dict[str, Tolerance] = {
             dtype: Tolerance(rtol=entry.rtol, atol=entry.atol, reason=entry.reason)
             for dtype, entry in config.tolerances.dtypes.items()
@@ -385,7 +385,7 @@ def _device(pool: Pool) -> Device:
             return device
 
 
-class _Here:
+class Here:
     """The machine at hand. See `Serving`."""
 
     def __init__(self, host: Host) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import socket
 import subprocess
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from orchestrator.backends.base import Backend
@@ -14,6 +17,7 @@ from orchestrator.plan import Serving
 
 if TYPE_CHECKING:
     from orchestrator.backends.buildbot.backend import BuildbotBackend
+    from orchestrator.backends.local_machine import LocalMachine
     from orchestrator.backends.service import Service
     from orchestrator.backends.web import Web
     from orchestrator.fleet.models import BackendName
@@ -45,18 +49,20 @@ class Elsewhere(Backend, Protocol):
         """
 
 
-def address(app: App, backend: str, master: str | None) -> str:
-    """Where jobs are handed to; empty for this machine.
+def address(app: App, backend: str, master: str | None, *, as_agent: bool = False) -> str:
+    """Where jobs are handed to; empty: they run in this process.
 
     Raises:
         UsageError: a backend elsewhere was asked for, and not where; or the other way round.
     """
     settings = app.settings
+    if as_agent and backend != "local":
+        raise UsageError("--as-agent is for --backend local: agents elsewhere do so anyway")
     match backend:
         case "local":
             if master:
                 raise UsageError("--master needs a --backend elsewhere, such as buildbot")
-            return ""
+            return str(app.state / "agent") if as_agent else ""
         case "github":
             return _pair(
                 master or settings.github_repository, "GitHub repository", "GITHUB_REPOSITORY"
@@ -88,12 +94,32 @@ def connect(app: App, backend: str, master: str, say: Say) -> Elsewhere:
         UsageError: no password or token.
     """
     match backend:
+        case "local":
+            return _local(app, Path(master))
         case "github":
             return _github(app, master, say)
         case "buildkite":
             return _buildkite(app, master, say)
         case _:
             return _buildbot(app, master, say)
+
+
+def _local(app: App, folder: Path) -> LocalMachine:
+    from orchestrator.backends.local_machine import LocalMachine
+
+    def sweep() -> None:
+        for name in ("docker", "venv"):
+            with contextlib.suppress(InfrastructureError):  # there is no such engine here
+                app.engine(name)[0].sweep()
+
+    return LocalMachine(
+        folder,
+        machine=app.settings.agent or socket.gethostname(),
+        host=app.host,
+        environ={**app.services.environ, "LH_ROOT": str(app.root), "LH_STATE": str(app.state)},
+        sweep=sweep,
+        clock=app.services.clock,
+    )
 
 
 def _buildbot(app: App, master: str, say: Say) -> BuildbotBackend:

@@ -111,6 +111,12 @@ from orchestrator.text import plain, plural
     help="Address of the Buildbot master, ORGANIZATION/PIPELINE of Buildkite, OWNER/NAME of the "
     "repository. Default: LH_BUILDBOT_MASTER, LH_BUILDKITE_PIPELINE, LH_GITHUB_REPOSITORY.",
 )
+@click.option(
+    "--as-agent",
+    is_flag=True,
+    help="Run jobs on this machine as agents do: each by `lh-ci exec` in a process of its own, "
+    "which goes on when this command ends. --resume waits for it again.",
+)
 @click.option("--timings", "with_timings", is_flag=True, help="Say where the time went.")
 @click.option("--dry-run", is_flag=True, help="Print what would run, and do nothing.")
 @json_option
@@ -127,7 +133,7 @@ def command(ctx: click.Context, app: App, /, **given: Any) -> int:
     if resume is not None:
         run = find_unfinished(ctx, app, resume, wanted)
         return _run(app, run, run.plan(), given)
-    given["master"] = address(app, given["backend"], given["master"])
+    given["master"] = address(app, given["backend"], given["master"], as_agent=given["as_agent"])
     where = remote.serving(app, given["backend"], given["master"]) or app.host
     chosen = remote.judged(where, choose(app.config, where, wanted, Path.cwd()))
     require_runnable(app.config, wanted, chosen)
@@ -139,7 +145,7 @@ def command(ctx: click.Context, app: App, /, **given: Any) -> int:
 
 
 def _plan(app: App, wanted: Asked, chosen: Chosen, given: dict[str, Any]) -> RunPlan:
-    here = given["backend"] == "local"
+    here = not given["master"]
     options = RunOptions(
         engine=given["engine"],
         toolchain=given["toolchain"],
@@ -162,7 +168,7 @@ def _plan(app: App, wanted: Asked, chosen: Chosen, given: dict[str, Any]) -> Run
 def _run(app: App, run: Run | None, plan: RunPlan, given: dict[str, Any]) -> int:
     """Runs, shows, and gives the exit code. `run` is None for a new one."""
     as_json, fail_fast = bool(given["as_json"]), bool(given["fail_fast"])
-    if plan.options.backend == "local":
+    if not plan.options.master:
         engine, note = app.engine(plan.options.engine)
         run = run or _new(app, plan)
         with _reporter(app, plan, run, note or engine.name, as_json=as_json) as reporter:

@@ -39,6 +39,36 @@ def if_free(file: Path) -> Iterator[bool]:
         os.close(descriptor)
 
 
+def take(file: Path) -> int | None:
+    """A descriptor that holds a lock file, also when only a process that it was passed to has it.
+
+    None: somebody else holds or looks at it.
+    """
+    descriptor = _opened(file)
+    if _take(descriptor, wait=False):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def held(file: Path) -> bool:
+    """Whether somebody holds a lock file; nobody holds one that is not there."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise InfrastructureError(f"{file} cannot be read: {error.strerror}") from error
+    try:
+        # shared: of two who look, neither takes the other for a holder
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def _opened(file: Path) -> int:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,1 @@
+"""What every backend promises, held against all of them."""
