@@ -131,7 +131,8 @@ class Sight:
 class Backend(Protocol):
     """Machines elsewhere: a job is planned, submitted, watched, and its results are collected.
 
-    All calls can be repeated; whoever repeats one after being killed changes nothing by it. All
+    All calls can be repeated; whoever repeats one after being killed changes nothing by it, and a
+    new object sees what the one before it saw. `tests/backends/conformance` holds all to it. All
     may raise InfrastructureError when nobody answers for long, UsageError when we are refused.
     """
 
@@ -143,7 +144,7 @@ class Backend(Protocol):
         """Hands a job over, unless it has that key already; gives its ticket."""
 
     def watch(self, tickets: Sequence[str]) -> Mapping[str, Sight]:
-        """What has become of submissions, at this moment."""
+        """What has become of submissions, at this moment; one that is not known has ended."""
 
     def collect(self, ticket: str, job: str, go: str, archive: Path) -> None:
         """Fetches what a go left, as one file.
@@ -153,7 +154,7 @@ class Backend(Protocol):
         """
 
     def cancel(self, ticket: str, why: str) -> None:
-        """Stops a submission, whatever its state."""
+        """Stops a submission, whatever its state; what is over is left as it is."""
 
     def forget(self, job: str) -> None:
         """The job is over, and in the record: nothing of it need be kept."""

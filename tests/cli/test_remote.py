@@ -175,3 +175,20 @@ def test_cells_that_no_owner_wants_are_skipped_with_the_reason(
     done = lab(*WORDS)
     assert done.exit_code == 2
     assert "no agent of pool intel-cpu runs torch_cpu" in done.stderr
+
+
+def test_on_this_machine_as_an_agent(lab: Lab, farm: Served) -> None:
+    done = lab("run", "torch_cpu", "--as-agent")
+    assert done.exit_code == 0, done.stdout + done.stderr
+    assert lab.asked_for == []  # not in this process
+    assert lab.last.plan().options.master == str(lab.tree.root / ".lh" / "agent")
+    assert lab.last.info().engine == "elsewhere"
+    assert set(lab.last.latest()) == {MLP, MLP_F16, SUM}
+    (sent,) = farm.submissions.values()
+    assert sent.parcel.pool == "intel-cpu"
+
+
+def test_agents_elsewhere_need_not_be_asked_to_be_agents(lab: Lab) -> None:
+    done = lab(*WORDS, "--as-agent")
+    assert done.exit_code == 2
+    assert "--as-agent is for --backend local" in done.stderr

@@ -83,7 +83,7 @@ class BuildbotBackend:
 
     def watch(self, tickets: Sequence[str]) -> Mapping[str, Sight]:
         """See `Backend.watch`."""
-        sights: dict[str, Sight] = {}
+        sights = {ticket: Sight(goes=(), ended=True) for ticket in tickets}
         for start in range(0, len(tickets), _AT_ONCE):
             some = tickets[start : start + _AT_ONCE]
             # requests first: a build that ends in between is seen to have ended by the next look

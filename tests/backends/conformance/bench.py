@@ -9,6 +9,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +87,8 @@ class Bench(ABC):
     unknown: str = "999999"
     """A ticket that nobody gave."""
 
-    def parcel(self, name: str = "j", suffix: str = "") -> Parcel:
-        """A job; every name is one of its own. `suffix` of its key makes another submission."""
+    def parcel(self, name: str = "j") -> Parcel:
+        """A job of its own."""
         self.made += 1
         (job,) = jobs(self.tree, f"{name}{self.made}")
         folder = self.job_folder(job.id)
@@ -95,8 +96,7 @@ class Bench(ABC):
         ordering.write(folder, job, terms(self.tree, "r", self.time))
         archive = self.folder / f"{job.id}.tar.gz"
         sha256 = parcel.pack(folder, archive)
-        key = f"{job.id}{suffix}"
-        return Parcel(key=key, job=job.id, pool=job.pool, archive=archive, sha256=sha256)
+        return Parcel(key=job.id, job=job.id, pool=job.pool, archive=archive, sha256=sha256)
 
     def job_folder(self, job: str) -> Path:
         """As the dispatcher has it."""
@@ -157,11 +157,16 @@ class StubBench(Bench):
 
     def pipes(self, job: str) -> list[Path]:
         """Of goes that nobody has let end."""
-        return [path for path in self.control.glob(f"{job}.*.pipe")]
+        return list(self.control.glob(f"{job}.*.pipe"))
 
     def began(self, job: str) -> None:
         """See `Bench`."""
-        until(lambda: self.nudge() or self.pipes(job) and self.records(job), f"{job} to begin")
+
+        def begun() -> bool:
+            self.nudge()
+            return bool(self.pipes(job) and self.records(job))
+
+        until(begun, f"{job} to begin")
 
     def nudge(self) -> None:
         """Lets time pass for backends in which only a look begins jobs."""
@@ -170,7 +175,7 @@ class StubBench(Bench):
         """See `Bench`."""
         self.began(job)
         for pipe in self.pipes(job):
-            until(lambda pipe=pipe: self._open(pipe), f"{job} to wait")
+            until(partial(self._open, pipe), f"{job} to wait")
 
     def _open(self, pipe: Path) -> bool:
         try:

@@ -50,7 +50,11 @@ class World:
 
     def find(self, name: str) -> Job:
         """The submission of a job that runs."""
-        return next(job for job in self.jobs.values() if job.given.job == name)
+        return next(
+            job
+            for job in self.jobs.values()
+            if job.given.job == name and job.goes and not job.goes[-1].ended
+        )
 
 
 class Perfect:
@@ -67,7 +71,8 @@ class Perfect:
         """See `Backend`."""
         if given.key not in self.world.jobs:
             folder = self.world.folder / given.key
-            parcel.unpack(given.archive, folder)
+            if not folder.exists():
+                parcel.unpack(given.archive, folder)
             self.world.jobs[given.key] = Job(given, folder)
             self.world.work()
         return given.key

@@ -5,13 +5,16 @@ Each takes a bench and raises AssertionError, or what the backend raised, when i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from orchestrator.backends.base import NothingLeftError
 from orchestrator.backends.contract import ARGV, PACK
 from tests.backends.conformance.bench import Bench, until
 
 Promise = Callable[[Bench], None]
+T = TypeVar("T")
 
 
 def the_same_key_is_the_same_submission(bench: Bench) -> None:
@@ -27,7 +30,8 @@ def the_same_key_is_the_same_submission(bench: Bench) -> None:
 
 
 def another_key_is_another_submission(bench: Bench) -> None:
-    first, second = bench.parcel(), bench.parcel(suffix="~1")
+    first = bench.parcel()
+    second = dataclasses.replace(first, key=f"{first.key}~1")
     client = bench.client()
     tickets = [client.submit(each) for each in (first, second)]
     assert len(set(tickets)) == 2
@@ -54,7 +58,7 @@ def what_runs_is_told(bench: Bench) -> None:
     bench.began(given.job)
     for _ in range(2):
         sight = until(lambda: client.watch([ticket])[ticket], "a sight")
-        (go,) = sight.goes
+        go = _only(sight.goes)
         assert (sight.ended, go.ended, go.lost, go.cancelled) == (False,) * 4
         assert go.machine
     bench.end(given.job)
@@ -96,6 +100,7 @@ def goes_are_in_the_order_of_time(bench: Bench) -> None:
     bench.lose(given.job)
     bench.end(given.job)
     sight = bench.ended(ticket)
+    assert len(sight.goes) == 2
     lost, last = sight.goes
     assert (lost.ended, lost.lost, lost.cancelled) == (True, True, False)
     assert lost.why
@@ -111,7 +116,7 @@ def what_a_go_left_is_collected_as_often_as_asked(bench: Bench) -> None:
     for each in (given, other):
         ticket = client.submit(each)
         bench.end(each.job)
-        (go,) = bench.ended(ticket).goes
+        go = _only(bench.ended(ticket).goes)
         for asking in (client, client, bench.client()):
             assert bench.result(asking, ticket, each.job, go.id) == each.job
 
@@ -121,7 +126,7 @@ def nothing_is_told_as_nothing(bench: Bench) -> None:
     client = bench.client()
     ticket = client.submit(given)
     bench.began(given.job)
-    (go,) = until(lambda: client.watch([ticket])[ticket].goes, "a go")
+    go = _only(until(lambda: client.watch([ticket])[ticket].goes, "a go"))
     for name in (go.id, "999999"):
         for _ in range(2):
             _nothing(bench, ticket, given.job, name)
@@ -165,7 +170,7 @@ def what_runs_can_be_cancelled(bench: Bench) -> None:
         asking.cancel(ticket, "enough")
     sight = bench.ended(ticket)
     assert sight.cancelled
-    (go,) = sight.goes
+    go = _only(sight.goes)
     assert (go.ended, go.lost, go.cancelled) == (True, True, True)
     assert go.why
     after = bench.parcel()  # the machine is free again
@@ -196,7 +201,7 @@ def what_is_recorded_can_be_forgotten(bench: Bench) -> None:
     for asking in (client, client, bench.client()):
         asking.forget(given.job)
     client.forget("nobody.knows")
-    (go,) = bench.sight(tickets[1]).goes
+    go = _only(bench.sight(tickets[1]).goes)
     assert bench.result(client, tickets[1], other.job, go.id) == other.job
     assert bench.sight(tickets[0]).ended
 
@@ -223,7 +228,7 @@ def the_machine_runs_the_contract(bench: Bench) -> None:
     ticket = bench.client().submit(given)
     bench.end(given.job)
     bench.ended(ticket)
-    (ran,) = bench.ran(given.job)
+    ran = _only(bench.ran(given.job))
     assert ran.argv == ARGV
     assert PACK in bench.script()
 
@@ -233,9 +238,14 @@ def the_job_arrives_byte_for_byte(bench: Bench) -> None:
     ticket = bench.client().submit(given)
     bench.end(given.job)
     bench.ended(ticket)
-    (ran,) = bench.ran(given.job)
+    ran = _only(bench.ran(given.job))
     assert {"job.json", "order.json", "workloads/sum.py"} <= set(ran.job)
     assert ran.job == bench.given(given.job)
+
+
+def _only(several: Sequence[T]) -> T:
+    assert len(several) == 1, several
+    return several[0]
 
 
 PROMISES: tuple[Promise, ...] = (

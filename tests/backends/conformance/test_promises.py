@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,16 +12,17 @@ from tests.backends.conformance.perfect import PerfectBench
 from tests.backends.conformance.promises import PROMISES, Promise
 from tests.config.tree import make_tree
 
-BENCHES = {"memory": PerfectBench, "local": LocalBench}
+BENCHES: dict[str, type[Bench]] = {"memory": PerfectBench, "local": LocalBench}
 pytestmark = pytest.mark.process
 
 
 @pytest.fixture
-def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
+def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Bench:
     """The backend that is asked for."""
     (tmp_path / "repo").mkdir()
     tree = make_tree(tmp_path / "repo")
-    yield BENCHES[request.param](tree, tmp_path)
+    kind = BENCHES[request.param]
+    return kind(tree, tmp_path)
 
 
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.__name__)
