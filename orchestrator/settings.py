@@ -164,6 +164,21 @@ def _llvm(variable: str, value: str) -> str:
     return str(prefix)
 
 
+def has_hip(rocm: Path) -> bool:
+    """Whether a ROCm's folder has a HIP runtime that programs can load."""
+    return any(_is(Path.is_file, each) for each in rocm.glob("lib/libamdhip64.so*"))
+
+
+def _rocm(variable: str, value: str) -> Path:
+    folder = _folder(variable, value)
+    if not has_hip(folder):
+        raise UsageError(
+            f"{variable}: {folder} has no lib/libamdhip64.so. Name the folder of a ROCm with its "
+            "HIP runtime, such as /opt/rocm."
+        )
+    return folder.resolve()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """The settings of this machine. Paths are absolute, apart from `state`."""
@@ -410,6 +425,17 @@ class Settings:
             help="Which of several GPUs bundles are executed on, counted as their driver does.",
         ),
     ] = "0"
+    rocm: Annotated[
+        Path | None,
+        Setting(
+            variable="LH_ROCM",
+            parse=_rocm,
+            kind="folder",
+            default="`/opt/rocm`, where that has a HIP runtime",
+            help="The ROCm whose HIP runtime executes on AMD GPUs; containers that are handed one "
+            "see it, read-only.",
+        ),
+    ] = None
 
     @staticmethod
     def from_environment(environ: Mapping[str, str]) -> Settings:

@@ -202,6 +202,12 @@ class StackPins(Model):
     """For a package that is not on the default index: the index that has it."""
     system: dict[str, str] = {}
     """Distribution package, besides LLVM's, to its exact version."""
+    system_of: dict[Literal["x86_64", "aarch64"], dict[str, str]] = {}
+    """More of them, that the distribution has for one architecture alone."""
+
+    def system_for(self, arch: str) -> dict[str, str]:
+        """All of the distribution's packages on an architecture, as `uname -m` names it."""
+        return {**self.system, **next((p for a, p in self.system_of.items() if a == arch), {})}
 
 
 class Pins(Model):

@@ -16,15 +16,19 @@ from typing import Any
 
 from docker.types import DeviceRequest, LogConfig, Mount, Ulimit
 
+from orchestrator.engines import rocm
 from orchestrator.engines.base import Isolation
 from orchestrator.engines.docker_host import EngineInfo
 from orchestrator.engines.owner import Owner
 from orchestrator.job import Device, Job
+from orchestrator.settings import Settings
 
 LABEL = "lh-ci"
 WORKSPACE_LABEL = f"{LABEL}.workspace"
 OWNER_LABEL = f"{LABEL}.owner"
 JOB_FOLDER = "/job"
+ROCM = "/opt/rocm"
+"""Where a container sees the host's ROCm, if it is handed an AMD GPU."""
 SCRATCH = "/tmp"  # noqa: S108  a mount of the container's own
 COMMAND = ("python", "-m", "orchestrator.harness", JOB_FOLDER)
 NOBODY = "65534:65534"
@@ -91,6 +95,8 @@ class Container:
     """NVIDIA's devices are described for the engine by the Container Device Interface."""
     groups: tuple[int, ...]
     """Numbers of the groups that may open the GPU's device nodes."""
+    rocm: Path | None
+    """The host's ROCm, whose HIP runtime executes on AMD's GPUs; None: it has none."""
     relabel: bool
     """The engine runs under SELinux, which must be told that the container may read the job."""
 
@@ -102,7 +108,7 @@ class Container:
             "name": self.name,
             "user": self.user,
             "working_dir": SCRATCH,
-            "environment": dict(_ENVIRONMENT),
+            "environment": self._environment(),
             "labels": dict(self.labels),
             "network_disabled": True,
             # a proxy from the client's configuration has no place where there is no network
@@ -127,12 +133,15 @@ class Container:
             "restart_policy": {"Name": "no"},
         }
         options |= self._gpu_options()
+        # unlike a bind, a mount is refused when its source is not there
+        mounts = [
+            Mount(target, str(source), type="bind", read_only=True)
+            for source, target in self._mounts()
+        ]
         if self.relabel:
             options["binds"] = [f"{self.job_dir}:{JOB_FOLDER}:ro,z"]
-        else:
-            # unlike a bind, a mount is refused when its source is not there
-            mount = Mount(JOB_FOLDER, str(self.job_dir), type="bind", read_only=True)
-            options["mounts"] = [mount]
+        if mounts:
+            options["mounts"] = mounts
         if limits.memory_bytes is not None:
             options |= {"mem_limit": limits.memory_bytes, "memswap_limit": limits.memory_bytes}
         if limits.processes is not None:
@@ -140,6 +149,17 @@ class Container:
         if limits.cpus is not None:
             options["nano_cpus"] = limits.cpus * 1_000_000_000
         return options
+
+    def _environment(self) -> dict[str, str]:
+        found = dict(_ENVIRONMENT)
+        if self.rocm:
+            found |= rocm.environment(Path(ROCM))
+        return found
+
+    def _mounts(self) -> list[tuple[Path, str]]:
+        """What is shown read-only: source and target."""
+        job = [] if self.relabel else [(self.job_dir, JOB_FOLDER)]
+        return job + ([(self.rocm, ROCM)] if self.rocm else [])
 
     def _gpu_options(self) -> dict[str, Any]:
         if self.gpu == "nvidia" and self.cdi:
@@ -176,9 +196,9 @@ class Container:
             argv.append(f"--cpus={limits.cpus}")
         if self.relabel:
             argv.append(f"--volume={self.job_dir}:{JOB_FOLDER}:ro,z")
-        else:
-            argv.append(f"--mount=type=bind,source={self.job_dir},target={JOB_FOLDER},readonly")
-        argv += [f"--env={name}={value}" for name, value in _ENVIRONMENT.items()]
+        for source, target in self._mounts():
+            argv.append(f"--mount=type=bind,source={source},target={target},readonly")
+        argv += [f"--env={name}={value}" for name, value in self._environment().items()]
         return (*argv, f"--workdir={SCRATCH}", self.image, *COMMAND)
 
     def isolation(self) -> Isolation:
@@ -200,7 +220,7 @@ def describe(
     workspace: Path,
     user: str,
     engine: EngineInfo,
-    scratch_bytes: int,
+    settings: Settings,
 ) -> Container:
     """The container for a job.
 
@@ -212,10 +232,11 @@ def describe(
         image=image,
         job_dir=job_dir,
         user=user,
-        limits=limits_for(job, engine, scratch_bytes),
+        limits=limits_for(job, engine, settings.scratch_bytes),
         gpu=job.device,
         cdi=engine.cdi and has_cdi(),
         groups=_groups(_NODES.get(job.device, ())),
+        rocm=rocm.find(settings) if job.device == "amd" else None,
         labels={
             WORKSPACE_LABEL: str(workspace),
             f"{LABEL}.run": run,

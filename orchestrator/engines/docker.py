@@ -150,7 +150,7 @@ class DockerEngine:
                 workspace=self._root,
                 user=user,
                 engine=self._info,
-                scratch_bytes=self._settings.scratch_bytes,
+                settings=self._settings,
             ),
         )
 

@@ -59,13 +59,15 @@ def stack_tag(root: Path, pins: Pins, stack: str, base_id: str) -> str:
     The date on which pins were proven, and the Pythons that they allow elsewhere, change nothing.
     """
     chosen = pins.stacks[stack]
-    parts = [
+    parts: list[object] = [
         folder_digest(root / IMAGES / stack),
         dict(chosen.packages),
         dict(chosen.indexes),
         dict(chosen.system),
         llvm_tag(root, pins, base_id),
     ]
+    if chosen.system_of:
+        parts.append({arch: dict(packages) for arch, packages in chosen.system_of.items()})
     return f"lh/{stack}:{_digest(parts)}"
 
 
@@ -228,7 +230,8 @@ class ImageBuilder:
                 shlex.join([*pip.PIP_OPTIONS, *options, *self._settings.pip_args])
             )
             args = {"LLVM_IMAGE": llvm}
-            if system := self._pins.stacks[stack].system:
+            arch = engine_info(self._client).arch
+            if system := self._pins.stacks[stack].system_for(arch):
                 args["SYSTEM"] = " ".join(f"{name}={v}" for name, v in system.items())
             build = Build(
                 tag=tag,

@@ -107,8 +107,10 @@ def _relocate(root: Path, target: Path) -> None:
     vendors = root / _OPENCL
     vendors.mkdir()
     for manifest in sorted(root.glob("etc/OpenCL/vendors/*.icd")):
-        name = Path(manifest.read_text(encoding="utf-8").strip()).name
-        for found in sorted(root.glob(f"usr/lib/*/{name}"))[:1]:
+        library = manifest.read_text(encoding="utf-8").strip()
+        # Intel's has a path, into a folder of its own
+        where = library.lstrip("/") if "/" in library else f"usr/lib/*/{library}"
+        for found in sorted(root.glob(where))[:1]:
             there = target / found.relative_to(root)
             (vendors / manifest.name).write_text(f"{there}\n", encoding="utf-8")
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from orchestrator.engines import guard, interpreters, sysroot
+from orchestrator.engines import guard, interpreters, rocm, sysroot
 from orchestrator.engines.base import Availability, Environment, Progress
 from orchestrator.engines.llvm_release import Release, ReleaseFinder
 from orchestrator.engines.locks import if_free
@@ -72,7 +73,12 @@ class VenvEngine:
         built = venv or self._builder.build(stack, frontend, progress, force=force)
         release = self._releases.find(pins.llvm, progress, force=force)
         system = sysroot.find(
-            stack, frontend.system, self._sysroots, self._settings, self._environ, progress
+            stack,
+            frontend.system_for(platform.machine()),
+            self._sysroots,
+            self._settings,
+            self._environ,
+            progress,
         )
         return _environment(stack, built, release, system, cached=venv is not None)
 
@@ -89,11 +95,20 @@ class VenvEngine:
         venv = Path(environment.reference)
         return ProcessSession(
             (str(venv / "bin" / "python"), "-m", "orchestrator.harness", str(job_dir)),
-            env=_harness_environment(venv, job_dir, work, environment.facts),
+            env=self._environment_of(job, job_dir, work, environment),
             cwd=work,
             scratch=scratch,
             max_file_bytes=self._settings.scratch_bytes,
         )
+
+    def _environment_of(
+        self, job: Job, job_dir: Path, work: Path, environment: Environment
+    ) -> dict[str, str]:
+        venv = Path(environment.reference)
+        found = _harness_environment(venv, job_dir, work, environment.facts)
+        if job.device == "amd" and (folder := rocm.find(self._settings)):
+            found |= rocm.environment(folder, found.get("LD_LIBRARY_PATH", ""))
+        return found
 
     def sweep(self) -> tuple[str, ...]:
         """Ends processes and removes folders that dead orchestrators left in this workspace."""

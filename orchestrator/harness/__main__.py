@@ -33,6 +33,7 @@ def main(argv: list[str]) -> int:
     # numeric libraries must not start threads that the forks below would lose
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(variable, "1")
+    os.environ["LH_GPU_VENDOR"] = job.device or "software"  # which OpenCL devices count
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     began = time.monotonic()
     try:

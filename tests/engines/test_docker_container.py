@@ -19,6 +19,7 @@ from orchestrator.engines.docker_session import DockerSession, exit_reason
 from orchestrator.engines.owner import Owner
 from orchestrator.errors import InfrastructureError
 from orchestrator.job import Alive, Cell, Event, Job, Workload
+from orchestrator.settings import Settings
 from tests.engines.fake_docker import FakeApi, engine, refusal
 
 GIB = 1 << 30
@@ -53,7 +54,7 @@ def described(**engine_changes: Any) -> Container:
         workspace=Path("/work"),
         user="1000:1000",
         engine=engine(**engine_changes),
-        scratch_bytes=GIB,
+        settings=Settings(scratch_bytes=GIB),
     )
 
 
@@ -385,7 +386,12 @@ class TestDevices:
     """What a container is handed for a GPU, told to the engine and to people alike."""
 
     def handed(
-        self, device: Any, monkeypatch: pytest.MonkeyPatch, *, cdi: bool = False
+        self,
+        device: Any,
+        monkeypatch: pytest.MonkeyPatch,
+        *,
+        cdi: bool = False,
+        settings: Settings | None = None,
     ) -> Container:
         monkeypatch.setattr(containers, "has_cdi", lambda: True)
         monkeypatch.setattr(containers, "_groups", lambda nodes: (44, 105) if nodes else ())
@@ -396,7 +402,7 @@ class TestDevices:
             workspace=Path("/work"),
             user="1000:1000",
             engine=engine(cdi=cdi),
-            scratch_bytes=GIB,
+            settings=settings or Settings(scratch_bytes=GIB),
         )
 
     def test_nvidia_by_the_container_device_interface(
@@ -438,3 +444,25 @@ class TestDevices:
         assert options["group_add"] == ["44", "105"]
         assert {f"--device={node}" for node in nodes} <= set(container.argv())
         assert {"--group-add=44", "--group-add=105"} <= set(container.argv())
+
+    @pytest.mark.parametrize("selinux", [False, True])
+    def test_an_amd_gpu_comes_with_the_hosts_rocm(
+        self, selinux: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        settings = Settings(rocm=tmp_path)
+        container = self.handed("amd", monkeypatch, settings=settings)
+        container = dataclasses.replace(container, relabel=selinux)
+        mount = container.host_options()["mounts"][-1]
+        assert (mount["Source"], mount["Target"], mount["ReadOnly"]) == (
+            str(tmp_path),
+            "/opt/rocm",
+            True,
+        )
+        environment = container.options()["environment"]
+        assert environment["LH_ROCM"] == "/opt/rocm"
+        assert environment["LD_LIBRARY_PATH"] == "/opt/rocm/lib"
+        argv = container.argv()
+        assert f"--mount=type=bind,source={tmp_path},target=/opt/rocm,readonly" in argv
+        assert "--env=LH_ROCM=/opt/rocm" in argv
+        others = [self.handed(v, monkeypatch, settings=settings) for v in ("", "nvidia", "intel")]
+        assert [each.rocm for each in others] == [None] * 3

@@ -90,6 +90,17 @@ class TestTags:
 
         assert changed(root, change) == {"llvm", "pytorch", "jax"}
 
+    def test_a_package_of_one_architecture_changes_its_stack_and_is_installed_there(
+        self, root: Path
+    ) -> None:
+        old = "    indexes: {torch"
+        new = f"    system: {{a: '1'}}\n    system_of: {{x86_64: {{b: '2'}}}}\n{old}"
+        assert changed(root, lambda: edit(root, old, new)) == {"pytorch"}
+        assert changed(root, lambda: edit(root, "b: '2'", "b: '3'")) == {"pytorch"}
+        pins = read_pins(root).stacks["pytorch"]
+        assert pins.system_for("x86_64") == {"a": "1", "b": "3"}
+        assert pins.system_for("aarch64") == {"a": "1"}
+
     def test_an_index_changes_its_stack(self, root: Path) -> None:
         assert changed(root, lambda: edit(root, "/whl/cpu", "/whl/other")) == {"pytorch"}
 

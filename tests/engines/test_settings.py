@@ -31,6 +31,8 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
     bundle.touch()
     python, docker = program(tmp_path / "python"), program(tmp_path / "docker")
     (tmp_path / "more").mkdir()
+    (tmp_path / "rocm" / "lib").mkdir(parents=True)
+    (tmp_path / "rocm" / "lib" / "libamdhip64.so.7").touch()
     (tmp_path / "llvm" / "bin").mkdir(parents=True)
     (tmp_path / "llvm" / "bin" / "mlir-opt").touch()
     assert from_environment(
@@ -57,6 +59,7 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
         LH_BUILDKITE_TOKEN="two",
         LH_BUILDKITE_API="https://kite.example/v2",
         LH_GPU_DEVICE="1",
+        LH_ROCM=str(tmp_path / "rocm"),
     ) == Settings(
         state=Path("/var/lh"),
         root=tmp_path,
@@ -81,6 +84,7 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
         buildkite_token=Secret("two"),
         buildkite_api="https://kite.example/v2",
         gpu_device="1",
+        rocm=tmp_path / "rocm",
     )
 
 
@@ -91,7 +95,7 @@ def test_the_test_above_sets_every_setting() -> None:
         *("LH_ROOT", "LH_BUILDBOT_MASTER", "LH_BUILDBOT_PASSWORD", "LH_GPU_DEVICE"),
         *("LH_GITHUB_REPOSITORY", "LH_GITHUB_TOKEN", "LH_GITHUB_API"),
         *("LH_BUILDKITE_PIPELINE", "LH_BUILDKITE_TOKEN", "LH_BUILDKITE_API"),
-        *("LH_AGENT", "LH_STORE"),
+        *("LH_AGENT", "LH_ROCM", "LH_STORE"),
     }
 
 

@@ -41,7 +41,9 @@ class FakeApt:
         vendors = into / "etc/OpenCL/vendors"
         vendors.mkdir(parents=True)
         (vendors / "pocl.icd").write_text("libpocl.so.2\n")
-        (into / LIBRARIES).mkdir(parents=True)
+        (vendors / "intel.icd").write_text(f"/{LIBRARIES}/intel-opencl/libigdrcl.so")
+        (into / LIBRARIES / "intel-opencl").mkdir(parents=True)
+        (into / LIBRARIES / "intel-opencl" / "libigdrcl.so").touch()
         (into / LIBRARIES / "libpocl.so.2").touch()
 
 
@@ -86,7 +88,10 @@ def test_drivers_are_found_where_they_were_unpacked(tmp_path: Path, apt: type[Fa
     manifest: dict[str, Any] = json.loads(Path(environment["VK_DRIVER_FILES"]).read_text())
     assert manifest["ICD"]["library_path"] == str(folder / LIBRARIES / "libvulkan_lvp.so")
     vendors = Path(environment["OCL_ICD_VENDORS"])
-    assert [v.read_text() for v in vendors.iterdir()] == [f"{folder / LIBRARIES}/libpocl.so.2\n"]
+    assert {v.name: v.read_text() for v in vendors.iterdir()} == {
+        "intel.icd": f"{folder / LIBRARIES}/intel-opencl/libigdrcl.so\n",
+        "pocl.icd": f"{folder / LIBRARIES}/libpocl.so.2\n",
+    }
     assert environment["LD_LIBRARY_PATH"] == str(folder / LIBRARIES)
     assert environment["PATH"] == f"/usr/bin:{folder / 'usr/bin'}"
     assert environment["LH_SYSROOT"] == str(folder)

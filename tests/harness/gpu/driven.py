@@ -20,7 +20,7 @@ import numpy as np
 
 from orchestrator.harness.blame import Blamed
 from orchestrator.harness.elements import Array
-from orchestrator.harness.gpu.runtime import Runtime, load
+from orchestrator.harness.gpu.runtime import Runtime, device, load
 
 Said = dict[str, Any]
 
@@ -43,6 +43,11 @@ PTX = b"""
 }
 """
 """What tests load by themselves."""
+
+
+def described(path: Path) -> Said:
+    """The device that would be taken."""
+    return {"device": device(path)}
 
 
 def forward(path: Path) -> Said:

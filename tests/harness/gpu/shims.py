@@ -116,6 +116,12 @@ def host(driver: Driver, folder: Path, *flags: str) -> Path:
     return _toolchain().link(sources, folder / "host.so", every)
 
 
+def alone(driver: Driver, folder: Path, *flags: str) -> Path:
+    """Builds a shim without host code; `flags` go to clang."""
+    every = (*SHIM_FLAGS, *_WARNINGS, *flags)
+    return _toolchain().link((shim_source(driver),), folder / "alone.so", every)
+
+
 def fake(driver: Driver, target: Path, *defines: str) -> Path:
     """Builds a fake driver, with macros defined."""
     return _library(HERE / f"fake_{driver}.c", target, *(f"-D{name}" for name in defines))
@@ -144,7 +150,7 @@ def skip_beside_a_real(names: Sequence[str]) -> None:
 
 
 def _library(source: Path, target: Path, *flags: str) -> Path:
-    target.parent.mkdir(exist_ok=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
     headers = f"-I{shim_source('cuda').parent}"
     every = ("-std=c17", "-ffreestanding", *_WARNINGS, headers, *flags)
     return _toolchain().link((source,), target, every)

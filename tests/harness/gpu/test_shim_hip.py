@@ -84,6 +84,32 @@ def test_a_missing_node_and_a_forbidden_one_are_told_apart(hip: Bench, tmp_path:
     )
 
 
+def test_what_rocm_5_says_without_a_device_is_understood(hip: Bench, tmp_path: Path) -> None:
+    macro = f'-DLH_DEVICE_NODE="{tmp_path / "kfd"}"'
+    built = Bench(
+        shared_object=shims.host("hip", tmp_path, macro), library=hip.library, scratch=tmp_path
+    )
+    kind, message = built.drive("forward", FAKE_GPU_FAIL="hipInit:101").fault
+    assert kind == "MachineFault"
+    assert "hipInit: hipErrorNoDevice (100): there is no " in message
+
+
+def test_the_rocm_that_is_named_is_taken_and_no_other(hip: Bench, tmp_path: Path) -> None:
+    rocm = tmp_path / "rocm"
+    library = shims.fake("hip", rocm / "lib" / NAMES[2], "FAKE_HIP_5")
+    said = hip.drive("forward", LH_ROCM=str(rocm)).said
+    assert said["device"]["library"] == str(library.resolve())
+    assert said["out"] == TWICE_PLUS_ONE
+
+    library.write_text("not a library")
+    kind, message = hip.drive("forward", LH_ROCM=str(rocm)).fault
+    assert kind == "MachineFault"
+    assert "name its folder in LH_ROCM" in message
+    assert f"{library}: " in message  # why that very file cannot be loaded
+    library.unlink()
+    assert f"{rocm} has no lib/libamdhip64.so" in hip.drive("forward", LH_ROCM=str(rocm)).fault[1]
+
+
 FAILURES = {
     "hipGetDeviceCount:35": ("MachineFault", "the driver is too old: update it"),
     "hipModuleLoadDataEx:209": (

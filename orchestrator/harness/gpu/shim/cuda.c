@@ -11,6 +11,7 @@ static const struct lh_vendor lh_nvidia = {
     .groups = "a container must be handed the device by NVIDIA's runtime or CDI; else let its mode "
               "be 0666, as nvidia-modprobe makes it",
     .visible = "CUDA_VISIBLE_DEVICES",
+    .no_device = 100,
     .threads = 1,
     .block = 2,
     .grid = 5,

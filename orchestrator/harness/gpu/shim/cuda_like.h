@@ -102,6 +102,7 @@ struct lh_vendor {
     const char *node;    /* what every process of the driver opens */
     const char *groups;  /* what to do when that is not permitted */
     const char *visible; /* the variable that hides devices */
+    int no_device;       /* what some releases say instead of 100 where there is none */
     int threads, block, grid; /* attributes; for x, and then y and z */
     int shared, shared_opted_in, managed, clock_khz, multiprocessors;
 };
@@ -113,7 +114,7 @@ static _Bool lh_pick_device(const struct lh_vendor *vendor) {
         code = api_device_count(&count);
         id = LH_ID_device_count;
     }
-    if (!code && !count) code = 100;
+    if (code == vendor->no_device || (!code && !count)) code = 100;
     if (code) { /* drivers say NO_DEVICE, OPERATING_SYSTEM or UNKNOWN of a node they cannot open */
         const char *why = code == 100 || code == 304 || code == 999 ?
             lh_node_trouble(vendor->node, vendor->groups) : "";

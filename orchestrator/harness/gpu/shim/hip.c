@@ -15,6 +15,7 @@ static const struct lh_vendor lh_amd = {
     .node = LH_DEVICE_NODE,
     .groups = "be a member of the groups that own /dev/kfd and /dev/dri (render, video)",
     .visible = "HIP_VISIBLE_DEVICES",
+    .no_device = 101, /* hipErrorInvalidDevice, of ROCm 5's hipInit */
     .threads = 56,
     .block = 26,
     .grid = 29,
@@ -84,16 +85,35 @@ static const char *lh_architecture(void) {
     return "";
 }
 
-int lh_gpu_open(void) {
+/* HIP's runtime: of the ROCm that $LH_ROCM names and of no other, else what the loader finds, else
+ * of the ROCm at its usual place. NULL, and why in `lh_missing`. */
+static void *lh_open_hip(void) {
     static const char *const names[] = {
-        "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so", 0,
+        "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so",
+        "/opt/rocm/lib/libamdhip64.so", 0,
     };
+    const char *rocm = getenv("LH_ROCM");
+    if (!rocm || !rocm[0]) return lh_open_library(names);
+    lh_print(lh_missing, sizeof lh_missing, "%s has no lib/%s", rocm, names[3]);
+    for (int i = 0; i < 4; ++i) {
+        char path[LH_TEXT];
+        lh_print(path, sizeof path, "%s/lib/%s", rocm, names[i]);
+        if (access(path, LH_EXISTS)) continue;
+        void *library = dlopen(path, LH_RTLD_NOW);
+        if (library) return library;
+        const char *why = dlerror(); /* such as a newer libc than there is here */
+        lh_print(lh_missing, sizeof lh_missing, "%s", why ? why : path);
+    }
+    return 0;
+}
+
+int lh_gpu_open(void) {
     if (lh_device.open || lh_failed()) return lh_failed();
-    void *library = lh_open_library(names);
+    void *library = lh_open_hip();
     if (!library) {
         lh_fail(LH_DRIVER,
-                "libamdhip64.so cannot be loaded: install ROCm's HIP runtime (hip-runtime-amd), in "
-                "the container too (%s)", lh_missing);
+                "libamdhip64.so cannot be loaded: install ROCm's HIP runtime (hip-runtime-amd), and "
+                "name its folder in LH_ROCM if that is not /opt/rocm (%s)", lh_missing);
         return 1;
     }
     if (!lh_import_all(library, lh_calls, LH_IDS)) return 1;

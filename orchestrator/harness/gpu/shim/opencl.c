@@ -2,19 +2,28 @@
  * https://registry.khronos.org/OpenCL/specs/3.0-unified/html/OpenCL_API.html
  *
  * Kernels come as SPIR-V, or as LLVM bitcode of SPIR 1.2 for drivers that take no SPIR-V but have
- * cl_khr_spir (PoCL as Debian builds it). Devices are numbered GPUs first. */
+ * cl_khr_spir (PoCL as Debian builds it). Devices are numbered GPUs first.
+ *
+ * LH_GPU_VENDOR names whose devices there are: `intel`, GPUs of Intel's platform; `software`, PoCL on
+ * the CPU; nothing, all of all platforms. A cell must not pass on another device than its pool's. */
 #include "common.h"
+
+#ifndef LH_DEVICE_NODE /* a test points it elsewhere */
+#define LH_DEVICE_NODE "/dev/dri/renderD128"
+#endif
 
 enum { CL_MEM_FAILURE = -4, CL_OUT_OF_RESOURCES = -5, CL_OUT_OF_HOST_MEMORY = -6 };
 enum { CL_DEVICE_NOT_FOUND = -1, CL_BUILD_FAILURE = -11, CL_NO_PLATFORM = -1001 };
 enum { CL_INVALID_ARG_SIZE = -51, CL_ARG_ADDRESS = 0x1196, CL_PRIVATE = 0x119E };
-enum { CL_MAX_BLOCK = 0x1004, CL_GLOBAL_MEMORY = 0x101F, CL_LOCAL_MEMORY = 0x1023, CL_NAME = 0x102B,
+enum { CL_PLATFORM_NAME = 0x0902, CL_PLATFORM_VENDOR = 0x0903, CL_UNITS = 0x1002 };
+enum { CL_MAX_BLOCK = 0x1004, CL_CLOCK_MHZ = 0x100C, CL_GLOBAL_MEMORY = 0x101F, CL_LOCAL_MEMORY = 0x1023, CL_NAME = 0x102B,
        CL_DRIVER = 0x102D, CL_VERSION = 0x102F, CL_EXTENSIONS = 0x1030, CL_SVM = 0x1053,
        CL_IL = 0x105B, CL_BUILD_LOG = 0x1183, CL_STARTED = 0x1282, CL_ENDED = 0x1283 };
-enum { CL_GPU = 4, CL_COARSE = 1, CL_FINE = 2, CL_READ_WRITE = 1, CL_FINE_BUFFER = 1 << 10,
+enum { CL_CPU = 2, CL_GPU = 4, CL_COARSE = 1, CL_FINE = 2, CL_READ_WRITE = 1, CL_FINE_BUFFER = 1 << 10,
        CL_MAP_BOTH = 3, CL_PROFILING = 2 };
 
 static i32 (*clGetPlatformIDs)(u32, void **, u32 *);
+static i32 (*clGetPlatformInfo)(void *, u32, usize, void *, usize *);
 static i32 (*clGetDeviceIDs)(void *, u64, u32, void **, u32 *);
 static i32 (*clGetDeviceInfo)(void *, u32, usize, void *, usize *);
 static void *(*clCreateContext)(const isize *, u32, void *const *, void *, void *, i32 *);
@@ -44,7 +53,8 @@ static i32 (*clReleaseEvent)(void *);
 
 #define LH_CL(name) {#name, (void **)&name, 0}
 static const struct lh_import lh_opencl_calls[] = {
-    LH_CL(clGetPlatformIDs), LH_CL(clGetDeviceIDs), LH_CL(clGetDeviceInfo), LH_CL(clCreateContext),
+    LH_CL(clGetPlatformIDs), LH_CL(clGetPlatformInfo), LH_CL(clGetDeviceIDs),
+    LH_CL(clGetDeviceInfo), LH_CL(clCreateContext),
     LH_CL(clReleaseContext), LH_CL(clCreateCommandQueue), LH_CL(clReleaseCommandQueue),
     {"clCreateProgramWithIL", (void **)&clCreateProgramWithIL, 1},
     LH_CL(clCreateProgramWithBinary), LH_CL(clBuildProgram), LH_CL(clGetProgramBuildInfo),
@@ -83,22 +93,79 @@ static u64 cl_number(u32 what) {
     return clGetDeviceInfo(cl.device, what, sizeof number, &number, 0) ? 0 : number;
 }
 
-/* All devices of all platforms, GPUs first. */
-static int cl_list(void **devices, int room) {
+/* Whose devices count, and how to know their platform; the last row: all devices, GPUs first. */
+static const struct cl_choice {
+    const char *vendor; /* a value of LH_GPU_VENDOR */
+    u32 what;           /* of a platform, */
+    const char *holds;  /* and what is in it */
+    u64 kinds[2];       /* of devices, those of the first kind first */
+    const char *none;   /* what to say when there is none */
+} cl_choices[] = {
+    {"intel", CL_PLATFORM_VENDOR, "Intel", {CL_GPU, 0},
+     "OpenCL shows no GPU of Intel's here: its driver (intel-opencl-icd) is missing, or knows none"},
+    {"software", CL_PLATFORM_NAME, "Portable Computing Language", {CL_CPU, 0},
+     "OpenCL has no PoCL here, which executes on CPUs: its driver (pocl-opencl-icd) is missing"},
+    {"", CL_PLATFORM_NAME, "", {CL_GPU, 0xFFFFFFFFu & ~(u64)CL_GPU & ~1ull},
+     "OpenCL has no device here: no driver (ICD) was found"},
+};
+
+static const struct cl_choice *cl_chosen(void) {
+    const char *vendor = getenv("LH_GPU_VENDOR");
+    const struct cl_choice *choice = cl_choices;
+    while (choice->vendor[0] && (!vendor || strcmp(choice->vendor, vendor))) ++choice;
+    return choice;
+}
+
+/* The platforms that a choice takes; returns how many, and puts the names of all there are to
+ * `seen`. */
+static u32 cl_platforms(const struct cl_choice *choice, void **found, u32 room, char *seen) {
     void *platforms[16];
-    u32 platform_count = 0;
-    if (clGetPlatformIDs(16, platforms, &platform_count)) platform_count = 0;
+    u32 count = 0, taken = 0;
+    if (clGetPlatformIDs(16, platforms, &count)) count = 0;
+    seen[0] = 0;
+    for (u32 i = 0; i < count && i < 16; ++i) {
+        char name[128] = "", text[128] = "";
+        usize at = strlen(seen);
+        clGetPlatformInfo(platforms[i], CL_PLATFORM_NAME, sizeof name - 1, name, 0);
+        clGetPlatformInfo(platforms[i], choice->what, sizeof text - 1, text, 0);
+        lh_print(seen + at, LH_TEXT - at, "%s%s", at ? ", " : "", name);
+        if (taken < room && strstr(text, choice->holds)) found[taken++] = platforms[i];
+    }
+    return taken;
+}
+
+/* The devices of those platforms, in the order in which they are numbered. */
+static int cl_devices(const struct cl_choice *choice, void *const *platforms, u32 platform_count,
+                      void **devices, int room) {
     int count = 0;
-    for (int gpus = 1; gpus >= 0; --gpus)
-        for (u32 i = 0; i < platform_count && i < 16; ++i) {
-            u32 found = 0;
-            u64 kinds = gpus ? CL_GPU : 0xFFFFFFFFu & ~(u64)CL_GPU & ~1ull;
-            if (clGetDeviceIDs(platforms[i], kinds, (u32)(room - count), devices + count, &found))
+    for (int kind = 0; kind < 2 && choice->kinds[kind]; ++kind)
+        for (u32 i = 0; i < platform_count && count < room; ++i) {
+            u32 found = 0; /* a platform without devices says CL_DEVICE_NOT_FOUND */
+            if (clGetDeviceIDs(platforms[i], choice->kinds[kind], (u32)(room - count),
+                               devices + count, &found))
                 continue;
             count += (int)found < room - count ? (int)found : room - count;
-            if (count == room) return count;
         }
     return count;
+}
+
+/* Sets cl.device; false after an error was kept. */
+static _Bool cl_pick_device(void) {
+    const struct cl_choice *choice = cl_chosen();
+    void *platforms[16], *devices[32];
+    char seen[LH_TEXT];
+    u32 platform_count = cl_platforms(choice, platforms, 16, seen);
+    int count = cl_devices(choice, platforms, platform_count, devices, 32);
+    if (!count) {
+        const char *why = choice->kinds[0] == CL_GPU && choice->kinds[1] == 0
+            ? lh_node_trouble(LH_DEVICE_NODE, "be a member of the group that owns it (render)") : "";
+        lh_fail(LH_DEVICE, "%s (platforms: %s)%s%s", choice->none, seen[0] ? seen : "none",
+                why[0] ? "; " : "", why);
+        return 0;
+    }
+    int wanted = lh_wanted_device(count);
+    if (wanted >= 0) cl.device = devices[wanted];
+    return wanted >= 0;
 }
 
 int lh_gpu_open(void) {
@@ -112,15 +179,7 @@ int lh_gpu_open(void) {
     }
     if (!lh_import_all(library, lh_opencl_calls, sizeof lh_opencl_calls / sizeof *lh_opencl_calls))
         return 1;
-    void *devices[32];
-    int count = cl_list(devices, 32);
-    if (!count) {
-        lh_fail(LH_DEVICE, "OpenCL has no device here: no driver (ICD) was found");
-        return 1;
-    }
-    int wanted = lh_wanted_device(count);
-    if (wanted < 0) return 1;
-    cl.device = devices[wanted];
+    if (!cl_pick_device()) return 1;
     u64 shared = cl_number(CL_SVM);
     if (!(shared & (CL_COARSE | CL_FINE))) {
         lh_fail(LH_DRIVER, "the OpenCL driver has no shared virtual memory: a newer one is needed");
@@ -152,6 +211,8 @@ const char *lh_gpu_describe(void) {
     lh_json_text("chip", "");
     lh_json_number("memory_bytes", (i64)cl_number(CL_GLOBAL_MEMORY));
     lh_json_number("shared_memory_bytes", (i64)cl_number(CL_LOCAL_MEMORY));
+    lh_json_number("clock_khz", (i64)cl_number(CL_CLOCK_MHZ) * 1000);
+    lh_json_number("multiprocessors", (i64)cl_number(CL_UNITS));
     return lh_json_end();
 }
 
