@@ -287,7 +287,7 @@ class KernelFacts:
     kernel: str
     """`module::function`."""
     form: str
-    """What was assembled or validated: `cubin`, `hsaco`, `spirv`."""
+    """What was assembled or validated: `cubin`, `hsaco`, `zebin`, `spirv`."""
     code_bytes: int
     registers: int | None = None
     """For each thread; vector registers on AMD."""

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.harness.blame import CompilerFault, MachineFault
+from orchestrator.harness.gpu import ocloc
 from orchestrator.harness.gpu.ir import Binary
 from orchestrator.harness.gpu.spirv import entry_points, without_null_numbers
 from orchestrator.harness.tools import tool
-from orchestrator.job import KernelFacts, Target
+from orchestrator.job import SPIRV, KernelFacts, Target
 
 _UNRESOLVED = re.compile(r"^\.extern \.func .*?(\w+)\s*$", re.MULTILINE)
 _SPIRV_1_0 = b"\0\0\1\0"
@@ -160,6 +161,11 @@ def _spirv(target: Target, binary: Binary, scratch: Path) -> Assembled:
         _run([tool("llvm-spirv-15"), "-r", plain, "-o", bitcode], target)
         embedded = Binary(module=binary.module, form="bin", data=bitcode.read_bytes())
         files[bitcode.name] = embedded.data
+    native = _native(target, source, scratch)
+    if native is not None:
+        files[native.name] = native.read_bytes()
+        if facts := ocloc.facts(files[native.name], target, binary.module):
+            return Assembled(module=binary.module, embedded=embedded, files=files, facts=facts)
     facts = tuple(
         KernelFacts(
             chip=target.chip,
@@ -170,6 +176,25 @@ def _spirv(target: Target, binary: Binary, scratch: Path) -> Assembled:
         for name in entry_points(binary.data)
     )
     return Assembled(module=binary.module, embedded=embedded, files=files, facts=facts)
+
+
+def _native(target: Target, source: Path, scratch: Path) -> Path | None:
+    """A chip's code by Intel's compiler; None where the stack has none, or one that is older."""
+    if target.chip in (SPIRV, "spir"):
+        return None
+    try:
+        compiler = tool("ocloc")
+    except MachineFault:  # only x86-64 has one
+        return None
+    made = source.with_suffix(".zebin")
+    argv = [str(compiler), *ocloc.options(target, str(source), made.name, str(scratch))]
+    try:
+        _run(argv, target)
+    except CompilerFault as fault:
+        if ocloc.UNKNOWN_CHIP in fault.message:
+            return None
+        raise
+    return made
 
 
 def _environment(target: Target, spirv: bytes) -> str:

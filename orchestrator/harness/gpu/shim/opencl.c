@@ -102,11 +102,11 @@ static const struct cl_choice {
     const char *none;   /* what to say when there is none */
 } cl_choices[] = {
     {"intel", CL_PLATFORM_VENDOR, "Intel", {CL_GPU, 0},
-     "OpenCL shows no GPU of Intel's here: its driver (intel-opencl-icd) is missing, or knows none"},
+     "OpenCL shows no GPU of Intel's here: its driver (intel-opencl-icd) shows none"},
     {"software", CL_PLATFORM_NAME, "Portable Computing Language", {CL_CPU, 0},
-     "OpenCL has no PoCL here, which executes on CPUs: its driver (pocl-opencl-icd) is missing"},
+     "OpenCL has no PoCL here, which executes on CPUs: its driver (pocl-opencl-icd) shows none"},
     {"", CL_PLATFORM_NAME, "", {CL_GPU, 0xFFFFFFFFu & ~(u64)CL_GPU & ~1ull},
-     "OpenCL has no device here: no driver (ICD) was found"},
+     "OpenCL has no device here: no driver (ICD) shows one"},
 };
 
 static const struct cl_choice *cl_chosen(void) {
