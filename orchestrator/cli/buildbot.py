@@ -88,7 +88,12 @@ def master(app: App, /, folder: Path, workers: tuple[str, ...], **given: Any) ->
     served = [name for name in fleet.pools if fleet.serving(name)]
     click.echo(f"{plural(len(fleet.workers), 'worker')} in {plural(len(served), 'pool')}")
     click.echo(f"passwords {folder / fleets.SECRETS}/NAME{fleets.SUFFIX}")
-    click.echo(f"start     buildbot start {folder}")
+    if fleet.workers:
+        click.echo(f"start     buildbot start {folder}")
+    else:
+        click.echo(
+            "next      register an agent, or name a --worker: without any, it does not start"
+        )
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 from orchestrator.cli.app import App
@@ -31,16 +32,16 @@ def counted(app: App, results: Path | None) -> Mapping[str, Reliability] | None:
     folder = results or app.runs.folder
     if results is None and not folder.is_dir():
         return None
-    try:
-        from orchestrator.fleet.reliability import count
-        from orchestrator.results.history.source import find
-        from orchestrator.results.history.table import load
-    except ImportError as error:
+    if find_spec("pyarrow") is None:  # as on agents' machines
         if results is None:
             return None
         raise UsageError(
-            f"what reads results is not installed ({error.name}). "
+            "what reads results is not installed (pyarrow). "
             "Do: pip install 'lighthouse-ci[dashboard]'"
-        ) from error
+        )
+    from orchestrator.fleet.reliability import count
+    from orchestrator.results.history.source import find
+    from orchestrator.results.history.table import load
+
     table = load(find(folder, app.state / "history", lambda _: None).sources)
     return count(table, journal(app).read(), app.services.clock.now())

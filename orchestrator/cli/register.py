@@ -168,6 +168,8 @@ def _tell(app: App, told: _Told) -> None:
     if told.seated:
         files = ", ".join(told.seated.files)
         lines.append(f"folder    {app.shown(Path(told.seated.folder))}: {files}")
+        if seats.user() == "root":
+            lines.append("note      its service is root's, for you are: better a user of its own")
     lines += ["", "next", *(f"  {n}. {step}" for n, step in enumerate(_steps(app, told), 1))]
     for line in lines:
         click.echo(plain(line))

@@ -23,7 +23,7 @@ from orchestrator.fleet import units
 from orchestrator.fleet.models import AgentFile
 from orchestrator.results.files import unwritable, write_atomically
 
-AGENT = "agent"
+AGENTS = "agents"
 """In the state folder: `<id>.json` for each agent, and `<id>/` unless its owner chose another."""
 SYSTEM_UNITS = Path("/etc/systemd/system")
 NOBODY = "OWNER/REPOSITORY"
@@ -45,7 +45,7 @@ class Access:
 
 @dataclass(frozen=True, kw_only=True)
 class Seated:
-    """`agent/<id>.json`: what was written for an agent on this machine."""
+    """`agents/<id>.json`: what was written for an agent on this machine."""
 
     agent: str
     backend: str
@@ -74,7 +74,7 @@ def read(state: Path, agent: str) -> Seated | None:
 
 def names(state: Path) -> tuple[str, ...]:
     """The agents that something was written for."""
-    return tuple(sorted(path.stem for path in (state / AGENT).glob("*.json")))
+    return tuple(sorted(path.stem for path in (state / AGENTS).glob("*.json")))
 
 
 def take(
@@ -150,7 +150,8 @@ def leave(state: Path, seated: Seated) -> tuple[list[Path], list[Path]]:
 def steps(app: App, seated: Seated | None) -> list[str]:
     """What remains to be done before jobs come, in order."""
     if seated is None:
-        return ["nothing connects it: backend local hands out no jobs, `lh-ci run` runs them here"]
+        local = f"{myself(app.services.environ)} run --as-agent"
+        return [f"nothing connects it: with backend local, `{local}` does its jobs"]
     folder, lh_ci = Path(seated.folder), myself(app.services.environ)
     if seated.backend == "github":
         return [
@@ -195,11 +196,11 @@ def farewell(seated: Seated) -> list[str]:
 
 
 def _record(state: Path, agent: str) -> Path:
-    return state / AGENT / f"{agent}.json"
+    return state / AGENTS / f"{agent}.json"
 
 
 def _own(state: Path, agent: str) -> Path:
-    return state / AGENT / agent
+    return state / AGENTS / agent
 
 
 def _secret(backend: str) -> str:

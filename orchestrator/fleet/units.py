@@ -30,10 +30,11 @@ _MEMORY = 4 << 30
 _SHARED = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108  to keep out of them
 _KEPT = re.compile(
     r"DOCKER_(HOST|CONTEXT|CONFIG|TLS_VERIFY|CERT_PATH)|(?i:(https?|no|all)_proxy)"
-    r"|PIP_[A-Z_]+|SSL_CERT_(FILE|DIR)|REQUESTS_CA_BUNDLE|LH_[A-Z_]+"
+    r"|PIP_[A-Z_]+|SSL_CERT_(FILE|DIR)|REQUESTS_CA_BUNDLE"
+    r"|LH_(PYTHON|WHEELS|PIP_ARGS|CA_BUNDLE|LLVM_PREFIX|DOCKER_CLI|BASE_IMAGE|APT_SOURCES"
+    r"|BUILD_ARGS|SCRATCH|GPU_DEVICE)"
 )
-_OWN = re.compile(r"LH_(AGENT|ROOT|STATE|STORE|BUILDBOT_.*|GITHUB_.*|BUILDKITE_.*)")
-"""Said by the unit itself, or for dispatchers alone."""
+"""What jobs need. The other settings of ours are a unit's own, or dispatchers', keys among them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +164,7 @@ def settings(environ: Mapping[str, str]) -> str:
     kept = {
         name: re.sub(r'(["\\$`])', r"\\\1", value)  # as in a shell's double quotes
         for name, value in sorted(environ.items())
-        if _KEPT.fullmatch(name) and not _OWN.fullmatch(name) and value.isprintable()
+        if _KEPT.fullmatch(name) and value.isprintable()
     }
     lines = [f'{name}="{value}"\n' for name, value in kept.items()]
     return "".join(["# Settings of this machine. Written by `lh-ci register`.\n", *lines])

@@ -146,6 +146,13 @@ def test_a_master_that_cannot_be(lab: Lab, master: Path, words: list[str], messa
     assert not master.exists()
 
 
+def test_a_master_without_workers_says_that_it_would_not_start(lab: Lab, master: Path) -> None:
+    done = lab("buildbot", "master", str(master))
+    assert done.exit_code == 0, done.stderr
+    assert "register an agent, or name a --worker" in done.stdout
+    assert "buildbot start" not in done.stdout
+
+
 def test_a_worker_is_set_up(lab: Lab, master: Path, tmp_path: Path) -> None:
     write_secret(tmp_path / "word", "secret")
     words = ["--name", "one", "--password-file", str(tmp_path / "word")]

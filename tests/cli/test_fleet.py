@@ -372,6 +372,19 @@ class TestAgents:
         assert document["advice"]["level"] == "probation"
         assert len(document["advice"]["reasons"]) == 4
 
+    def test_an_agents_machine_has_no_library_that_counts(
+        self, lab: Lab, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        play(lab)
+        lab("run", "torch_cpu")
+        monkeypatch.setattr("orchestrator.cli.counting.find_spec", lambda name: None)
+        done = lab("agents")
+        assert done.exit_code == 0, done.stderr
+        assert done.stdout.endswith("\n1 agent\n")
+        done = lab("agents", "--results", ".lh/runs")
+        assert done.exit_code == 2
+        assert "pip install 'lighthouse-ci[dashboard]'" in done.stderr
+
     def test_the_dashboard_shows_it(self, lab: Lab) -> None:
         play(lab)
         lab("run", "torch_cpu")

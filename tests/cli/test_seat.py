@@ -45,7 +45,7 @@ def on(backend: str, *more: str) -> tuple[str, ...]:
 
 
 def folder(lab: Lab) -> Path:
-    return state(lab) / "agent" / ID
+    return state(lab) / "agents" / ID
 
 
 def tree(path: Path) -> dict[str, bytes]:
@@ -73,7 +73,7 @@ class TestBuildbot:
             assert (b"not to be seen" in text) is (name == "password")
         assert "not to be seen" not in done.stdout
         assert "buildbot worker" not in done.stdout
-        assert f"buildbot-worker start .lh/agent/{ID}" in done.stdout
+        assert f"buildbot-worker start .lh/agents/{ID}" in done.stdout
 
     def test_the_password_comes_later(self, lab: Lab, word: Path) -> None:
         said = lab(*QUICK, *MASTER).stdout
@@ -163,13 +163,13 @@ class TestBuildbot:
         assert document["files"] == ["lighthouse-worker.service", "settings.env"]
         assert any("buildbot worker --name" in step for step in document["next"])
         gone = lab.json("unregister", ID, "--yes")
-        assert gone["removed"] == [f".lh/agent/{ID}", FILE]
+        assert gone["removed"] == [f".lh/agents/{ID}", FILE]
         assert gone["removed_keys"] == [each for each in gone["removed_keys"] if len(each) > 8]
         assert gone["kept_keys"] == []
 
     def test_a_damaged_record_says_what_to_do(self, lab: Lab) -> None:
         lab(*QUICK)
-        (state(lab) / "agent" / f"{ID}.json").write_text("{}")
+        (state(lab) / "agents" / f"{ID}.json").write_text("{}")
         done = lab(*QUICK)
         assert done.exit_code == 4
         assert "Remove it, and run lh-ci register again" in done.stderr
@@ -192,7 +192,7 @@ class TestServices:
 
     def test_buildkite(self, lab: Lab, word: Path) -> None:
         said = lab(*on("buildkite")).stdout
-        assert "write BUILDKITE_AGENT_TOKEN=… into .lh/agent/intel-lab-1/token.env" in said
+        assert "write BUILDKITE_AGENT_TOKEN=… into .lh/agents/intel-lab-1/token.env" in said
         assert lab(*on("buildkite", "--password-file", str(word))).exit_code == 0
         token = folder(lab) / units.TOKEN_FILE
         assert token.read_text() == "BUILDKITE_AGENT_TOKEN=not to be seen\n"
@@ -217,8 +217,8 @@ class TestServices:
     def test_local(self, lab: Lab) -> None:
         done = lab(*on("local"))
         assert done.exit_code == 0, done.stderr
-        assert "backend local hands out no jobs" in done.stdout
-        assert not (state(lab) / "agent").exists()
+        assert "with backend local, `lh-ci run --as-agent` does its jobs" in done.stdout
+        assert not (state(lab) / "agents").exists()
 
     def test_pools_that_are_taken_out_take_their_files_along(self, lab: Lab) -> None:
         lab.tree.edit(

@@ -60,6 +60,8 @@ class Site:
     folder: Path
     workers: Mapping[str, str]
     """Name to pools, as `--worker` takes them."""
+    root: Path = ROOT
+    """The checkout that commands work in; the code is that of this one."""
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     ports: list[int] = field(default_factory=lambda: free_ports(3))
 
@@ -79,14 +81,14 @@ class Site:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("LH_", "NOX_"))}
         return {**kept, "PATH": f"{programs}:{kept['PATH']}", "PYTHONPATH": str(ROOT), **more}
 
-    def lh_ci(self, *words: str) -> str:
-        """Standard output of a command that must succeed."""
+    def lh_ci(self, *words: str, root: Path | None = None, **more: str) -> str:
+        """Standard output of a command that must succeed; in another checkout, with settings."""
         done = subprocess.run(
-            [sys.executable, "-c", _LH_CI, "-C", str(ROOT), *words],
+            [sys.executable, "-c", _LH_CI, "-C", str(root or self.root), *words],
             capture_output=True,
             text=True,
             check=False,
-            env=self.environ(),
+            env=self.environ(**more),
         )
         assert done.returncode == 0, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done.stdout
@@ -96,7 +98,7 @@ class Site:
         log = (self.folder / "dispatch.log").open("ab")
         with log:
             return subprocess.Popen(
-                [sys.executable, "-c", _LH_CI, "-C", str(ROOT), "run", *words],
+                [sys.executable, "-c", _LH_CI, "-C", str(self.root), "run", *words],
                 stdout=log,
                 stderr=log,
                 env=self.environ(
@@ -106,12 +108,19 @@ class Site:
                 ),
             )
 
-    def set_up(self) -> None:
-        """Writes all folders, by the commands that people use."""
+    def install(self) -> None:
+        """Puts the programs of a virtual environment on the path."""
         launcher = self.folder / "bin" / "lh-ci"
-        launcher.parent.mkdir()
+        launcher.parent.mkdir(exist_ok=True)
         launcher.write_text(_LAUNCHER)
         launcher.chmod(0o755)
+        worker = launcher.parent / "buildbot-worker"
+        worker.unlink(missing_ok=True)
+        worker.symlink_to(Path(sys.executable).parent / worker.name)
+
+    def set_up(self) -> None:
+        """Writes all folders, by the commands that people use."""
+        self.install()
         http, depot, port = self.ports
         places = ("--http", f"127.0.0.1:{http}", "--depot", f"127.0.0.1:{depot}")
         named = [w for name, pools in self.workers.items() for w in ("--worker", f"{name}={pools}")]

@@ -12,6 +12,7 @@ import pytest
 from orchestrator.backends.buildkite.steps import pipeline
 from orchestrator.backends.github.matrix import chunks
 from orchestrator.fleet import units
+from orchestrator.settings import SETTINGS
 from tests.backends.test_placing import CPU, GPU, agent, fleet, placed, planned
 
 TEAM = (agent("a"), agent("b", terms={"pipelines": ["q*"]}))
@@ -185,6 +186,21 @@ class TestSettings:
             'LH_PIP_ARGS="--index-url https://mirror.example"',
             'https_proxy="http://a:b\\"\\$c@proxy"',
         ]
+
+    def test_every_setting_of_ours_is_decided_on(self) -> None:
+        every = [setting.variable for setting in SETTINGS]
+        given = units.settings(dict.fromkeys(every, "1"))
+        left = {name for name in every if f"{name}=" not in given}
+        dispatchers = (
+            "LH_BUILDBOT_",
+            "LH_GITHUB_",
+            "LH_BUILDKITE_",
+            "LH_ORCHESTRATOR_",
+            "LH_STORE",
+        )
+        assert {name for name in left if not name.startswith(dispatchers)} == {
+            *("LH_AGENT", "LH_ROOT", "LH_STATE")
+        }
 
     @pytest.mark.parametrize("bad", ['/a"b', "/a'b", "/a%b", "/a$b", "/a\\b", "/a\nb", "/a`b"])
     def test_paths_that_no_unit_can_name(self, bad: str) -> None:
