@@ -92,7 +92,7 @@ def build(
         InfrastructureError: results are damaged, or the site cannot be written.
     """
     progress("reading results")
-    nights = nights_of(load(found.sources))
+    nights = nights_of(load(found.sources, memory and memory / "columns"))
     version = _version()
     facts = Facts(nights, options, found.problems, Memory(memory, version))
     site = Site(out, version)

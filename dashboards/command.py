@@ -8,6 +8,7 @@ from pathlib import Path
 from dashboards.build import Built, build
 from dashboards.facts import Options, Registered
 from dashboards.serve import serve
+from orchestrator.engines.locks import if_free
 from orchestrator.results.archives.objects import every, open_objects
 from orchestrator.results.history.source import Found, find
 
@@ -36,4 +37,7 @@ def make(
     folder = every(open_objects(str(results)), cache) if remote else Path.cwd() / results
     missing = folder == cache.parent / "runs" and not folder.exists()
     found = empty if missing else find(folder, cache, progress)
-    return build(found, out, options, url=url, memory=cache, progress=progress)
+    with if_free(cache / "lock") as free:
+        # another build is at it: this one remembers nothing
+        memory = cache if free else None
+        return build(found, out, options, url=url, memory=memory, progress=progress)

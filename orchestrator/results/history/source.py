@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 from orchestrator.errors import InfrastructureError, UsageError
@@ -14,10 +14,10 @@ from orchestrator.results.history.archive import (
     SUFFIX,
     Archive,
     RunRecord,
-    read_archive,
     table_of,
     write,
 )
+from orchestrator.results.history.known import Known
 from orchestrator.results.history.rows import Row, rows
 from orchestrator.results.schema import RunInfo
 from orchestrator.results.store import RUN_NAME, Run
@@ -32,15 +32,8 @@ class Source:
 
     path: Path
     archive: Archive
-
-    @cached_property
-    def digest(self) -> bytes:
-        """SHA-256 of the file. Raises InfrastructureError when it cannot be read."""
-        try:
-            with self.path.open("rb") as file:
-                return hashlib.file_digest(file, "sha256").digest()
-        except OSError as error:
-            raise InfrastructureError(f"{self.path} cannot be read: {error.strerror}") from error
+    digest: bytes
+    """SHA-256 of the file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,12 +59,13 @@ def find(folder: Path, cache: Path, progress: Callable[[str], None]) -> Found:
     if not folder.is_dir():
         raise UsageError(f"no folder {folder}. Results are in .lh/runs after `lh-ci run`")
     for _ in range(_TRIES):
-        finding = _Finding()
+        finding = _Finding(Known(cache))
         for path in sorted(folder.iterdir(), key=_months_first):
             if not path.name.startswith("."):
                 finding.add(path, cache, progress)
         if not finding.vanished:
             break
+    finding.known.keep()
     return Found(sources=tuple(finding.sources), problems=tuple(finding.problems))
 
 
@@ -82,7 +76,8 @@ def _months_first(path: Path) -> tuple[bool, str]:
 class _Finding:
     """What was found of a folder so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: Known) -> None:
+        self.known = known
         self.sources: list[Source] = []
         self.problems: list[str] = []
         self.vanished = False
@@ -95,9 +90,10 @@ class _Finding:
         """Takes a path of the folder, if it is a source."""
         try:
             if path.suffix == SUFFIX and path.is_file():
-                self._take(Source(path=path, archive=read_archive(path)))
+                archive, digest = self.known.archive(path)
+                self._take(Source(path=path, archive=archive, digest=digest))
             elif RUN_NAME.fullmatch(path.name) and path.is_dir():
-                self._take(of_run(Run(path), cache, progress))
+                self._take(of_run(Run(path), cache, progress, self.known))
             elif not path.exists() and not path.is_symlink():
                 self.vanished = True
         except InfrastructureError as error:
@@ -121,22 +117,24 @@ class _Finding:
             self.sources.append(source)
 
 
-def of_run(run: Run, cache: Path, progress: Callable[[str], None]) -> Source:
-    """The archive of a run folder, made when it is not there or not of this state.
+def of_run(
+    run: Run, cache: Path, progress: Callable[[str], None], known: Known | None = None
+) -> Source:
+    """The archive of a run folder, made when it is not there or not of this state; `known`: what
+    archives said before.
 
     Raises:
         InfrastructureError: the run's own documents are damaged, or the cache cannot be written.
             Attempts that cannot be read are in `RunRecord.unread`.
     """
-    stamp = _stamp(run)
+    stamp, known = _stamp(run), known or Known(None)
     path = cache / f"{run.name}.{hashlib.sha256(str(run.folder).encode()).hexdigest()[:8]}{SUFFIX}"
     if path.is_file():
-        try:
-            archive = read_archive(path)
-        except InfrastructureError:
-            archive = None  # of another version, or cut short: made again
-        if archive is not None and archive.stamp == stamp:
-            return Source(path=path, archive=archive)
+        # of another version, or cut short: made again
+        with contextlib.suppress(InfrastructureError):
+            archive, digest = known.archive(path)
+            if archive.stamp == stamp:
+                return Source(path=path, archive=archive, digest=digest)
     progress(f"reading {run.name}")
     plan, info = run.plan(), _info(run)
     results, wrong = run.results()
@@ -161,7 +159,7 @@ def of_run(run: Run, cache: Path, progress: Callable[[str], None]) -> Source:
     )
     attempted: list[Row] = list(rows(results, plan.cells, run.name))
     write(path, table_of(attempted), archive)
-    return Source(path=path, archive=archive)
+    return Source(path=path, archive=archive, digest=known.archive(path)[1])
 
 
 def _info(run: Run) -> RunInfo:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator import records
+from orchestrator import __version__, records
 from orchestrator.errors import InfrastructureError
 from orchestrator.results.declared import Declared
-from orchestrator.results.history.archive import DICTIONARIES, RunRecord, read_rows
+from orchestrator.results.history.archive import (
+    ARCHIVE_SCHEMA,
+    DICTIONARIES,
+    RunRecord,
+    read_rows,
+)
 from orchestrator.results.history.derived import DERIVED
+from orchestrator.results.history.growing import Growing, common, lines
 from orchestrator.results.history.source import Source
 
 if TYPE_CHECKING:
@@ -26,6 +34,10 @@ _ASKED_FOR = ("reproduce", "content", "details")
 """Columns of long texts, of which few rows are ever asked for."""
 _CODED = tuple(name for name in DICTIONARIES if name not in _ASKED_FOR)
 _NUMBERS = ("attempt", "queued_seconds", "error", *DERIVED)
+_KEY = " ".join((__version__, str(ARCHIVE_SCHEMA), *_CODED, *_NUMBERS))
+"""Of what is kept: another version reads archives anew."""
+_Vocabularies = dict[str, dict[str, int]]
+"""Distinct strings of each column of texts, and their codes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,34 +130,78 @@ class Table:
         return offsets, seconds
 
 
-def load(sources: Iterable[Source]) -> Table:
+def load(sources: Iterable[Source], kept: Path | None = None) -> Table:
     """The columns of all sources; a run that is in several is taken from the first.
 
+    Args:
+        sources: those that count more first.
+        kept: a folder that keeps the columns, so that next time only sources that are new, or come
+            after one that is, are read; whoever gives it is alone with it.
+
     Raises:
-        InfrastructureError: an archive is damaged.
+        InfrastructureError: an archive is damaged, or `kept` cannot be written.
     """
-    kept = tuple(sources)
-    vocabularies: dict[str, dict[str, int]] = {name: {} for name in _CODED}
-    parts = [_Part(source, vocabularies) for source in kept]
-    taken: set[str] = set()
-    for part in parts:
+    every = tuple(sources)
+    if kept is None:
+        vocabularies: _Vocabularies = {name: {} for name in _CODED}
+        parts = list(_parts(every, 0, vocabularies))
+
+        def joined(name: str) -> NDArray[Any]:
+            return np.concatenate(
+                [np.zeros(0, _dtype(name)), *(part.columns[name] for part in parts)]
+            )
+
+        return _table(every, joined, vocabularies)
+    files = Growing(kept, _KEY)
+    vocabularies = _grown(files, every)
+    return _table(every, lambda name: files.array(name, _dtype(name)), vocabularies)
+
+
+def _grown(files: Growing, sources: tuple[Source, ...]) -> _Vocabularies:
+    """Brings what is kept up to date with all sources, and gives its texts."""
+    names = [source.digest.hex() for source in sources]
+    known = common(files.names, names)
+    current = known == len(names) == len(files.names)
+    files.back_to(known)
+    vocabularies = {name: _numbered(files.texts(f"{name}.texts")) for name in _CODED}
+    sizes = {name: len(texts) for name, texts in vocabularies.items()}
+    for name, part in zip(names[known:], _parts(sources, known, vocabularies), strict=True):
+        texts = {
+            f"{column}.texts": lines(list(islice(vocabularies[column], sizes[column], None)))
+            for column in _CODED
+        }
+        sizes = {column: len(texts) for column, texts in vocabularies.items()}
+        files.append(name, {**part.columns, **texts})
+    if not current:
+        files.keep()
+    return vocabularies
+
+
+def _numbered(texts: Iterable[str]) -> dict[str, int]:
+    return {text: number for number, text in enumerate(texts)}
+
+
+def _parts(sources: tuple[Source, ...], first: int, vocabularies: _Vocabularies) -> Iterator[_Part]:
+    """The columns of each source from the `first` on."""
+    taken = {record.run for source in sources[:first] for record in source.archive.runs}
+    for index, source in enumerate(sources[first:], first):
+        part = _Part(source, index, vocabularies)
         part.drop(taken)
-        taken |= {record.run for record in part.source.archive.runs}
-    return _join(kept, parts, vocabularies)
+        taken |= {record.run for record in source.archive.runs}
+        yield part
 
 
 class _Part:
     """One source's columns, coded in the vocabularies of all."""
 
-    def __init__(self, source: Source, vocabularies: dict[str, dict[str, int]]) -> None:
-        self.source = source
-        names = [*_CODED, *_NUMBERS]
-        table = read_rows(source.path, names).unify_dictionaries()
-        self.codes = {name: _recoded(table.column(name), vocabularies[name]) for name in _CODED}
-        self.numbers = {
-            name: np.asarray(table.column(name).to_numpy(), dtype=np.float64) for name in _NUMBERS
+    def __init__(self, source: Source, index: int, vocabularies: _Vocabularies) -> None:
+        table = read_rows(source.path, [*_CODED, *_NUMBERS]).unify_dictionaries()
+        self.columns: dict[str, NDArray[Any]] = {
+            **{name: _recoded(table.column(name), vocabularies[name]) for name in _CODED},
+            **{name: table.column(name).to_numpy().astype(np.float64) for name in _NUMBERS},
+            "source": np.full(len(table), index, dtype=np.int32),
+            "position": np.arange(len(table), dtype=np.int32),
         }
-        self.position = np.arange(len(table), dtype=np.int32)
         self._run_codes = {
             record.run: vocabularies["run"].get(record.run, -1) for record in source.archive.runs
         }
@@ -153,12 +209,9 @@ class _Part:
     def drop(self, taken: set[str]) -> None:
         """Leaves out rows of runs that another source has, or that this one does not name."""
         good = [code for run, code in self._run_codes.items() if run not in taken]
-        keep = np.isin(self.codes["run"], good)
-        if keep.all():
-            return
-        self.position = self.position[keep]
-        self.codes = {name: codes[keep] for name, codes in self.codes.items()}
-        self.numbers = {name: column[keep] for name, column in self.numbers.items()}
+        keep = np.isin(self.columns["run"], good)
+        if not keep.all():
+            self.columns = {name: column[keep] for name, column in self.columns.items()}
 
 
 def _recoded(column: pa.ChunkedArray, vocabulary: dict[str, int]) -> Ints:
@@ -176,38 +229,31 @@ def _recoded(column: pa.ChunkedArray, vocabulary: dict[str, int]) -> Ints:
     return found
 
 
-def _join(
-    sources: tuple[Source, ...], parts: list[_Part], vocabularies: dict[str, dict[str, int]]
+def _table(
+    sources: tuple[Source, ...], column: Callable[[str], NDArray[Any]], vocabularies: _Vocabularies
 ) -> Table:
     records = {r.run: r for source in reversed(sources) for r in source.archive.runs}
     runs = tuple(sorted(records.values(), key=lambda r: (r.started, r.run)))
     order = {record.run: index for index, record in enumerate(runs)}
     ranks = np.asarray([order.get(name, -1) for name in vocabularies["run"]], dtype=np.int32)
-    texts = {
-        name: Text(
-            codes=_cat([part.codes[name] for part in parts], np.int32),
-            values=tuple(vocabularies[name]),
-        )
-        for name in _CODED
-    }
-    run = texts.pop("run").codes
+    in_order = bool(np.all(ranks == np.arange(len(ranks))))
     return Table(
         runs=runs,
-        run=ranks[run] if len(ranks) else run,
-        texts=texts,
-        numbers={
-            name: _cat([part.numbers[name] for part in parts], np.float64) for name in _NUMBERS
+        run=column("run") if in_order else ranks[column("run")],
+        texts={
+            name: Text(codes=column(name), values=tuple(vocabularies[name]))
+            for name in _CODED
+            if name != "run"
         },
+        numbers={name: column(name) for name in _NUMBERS},
         sources=sources,
-        source=_cat(
-            [np.full(len(p.position), i, dtype=np.int32) for i, p in enumerate(parts)], np.int32
-        ),
-        position=_cat([part.position for part in parts], np.int32),
+        source=column("source"),
+        position=column("position"),
     )
 
 
-def _cat(arrays: list[NDArray[Any]], dtype: Any) -> NDArray[Any]:
-    return np.concatenate([np.zeros(0, dtype), *arrays]).astype(dtype, copy=False)
+def _dtype(column: str) -> type:
+    return np.float64 if column in _NUMBERS else np.int32
 
 
 def _read(source: Source, column: str, positions: Sequence[int]) -> list[str]:
