@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import io
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dashboards.stats import Steps, judge
-from orchestrator.results.files import write_atomically
+from orchestrator.results.history.growing import Growing
 from orchestrator.results.history.table import Floats
 
-_STEPS = tuple(field.name for field in dataclasses.fields(Steps))
+_STEPS = {
+    field.name: np.float64 if field.name in ("before", "after") else np.int64
+    for field in dataclasses.fields(Steps)
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +33,7 @@ class Speeds:
 
 
 class Memory:
-    """A folder with one file for each measure."""
+    """A folder with a folder for each measure."""
 
     def __init__(self, folder: Path | None, version: str) -> None:
         """None: remembers nothing."""
@@ -43,54 +42,46 @@ class Memory:
 
     def judged(self, name: str, values: Floats) -> Speeds:
         """What `judge` says of all nights, of which only those that are new are judged."""
-        known = self._recall(name, values)
-        first = 0 if known is None else known.low.shape[1]
-        if known is not None and first == values.shape[1]:
-            return known
-        new = judge(values, judged=first, steps=None if known is None else known.steps)
-        found = Speeds(
-            low=new.low if known is None else np.concatenate([known.low, new.low], axis=1),
-            high=new.high if known is None else np.concatenate([known.high, new.high], axis=1),
-            steps=new.steps,
-        )
-        self._keep(name, values, found)
-        return found
+        if self._folder is None or not values.size:
+            found = judge(values)
+            return Speeds(low=found.low, high=found.high, steps=found.steps)
+        files = Growing(self._folder / name, f"{self._version} {len(values)}")
+        first = _recalled(files, values)
+        if first < values.shape[1]:
+            known = _speeds(files, len(values))
+            new = judge(values, judged=first, steps=known.steps)
+            steps = new.steps.take(np.arange(len(known.steps.series), len(new.steps.series)))
+            files.append(
+                _mark(values),
+                # a night is a row here: files grow at their ends
+                {"low": new.low.T, "high": new.high.T}
+                | {column: getattr(steps, column) for column in _STEPS},
+            )
+            files.keep()
+        return _speeds(files, len(values))
 
-    def _recall(self, name: str, values: Floats) -> Speeds | None:
-        if self._folder is None:
-            return None
-        try:
-            with np.load(self._folder / f"{name}.npz", allow_pickle=False) as file:
-                found = {key: file[key] for key in file.files}
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile):
-            return None
-        low, high = found.get("low"), found.get("high")
-        if low is None or high is None or low.ndim != 2 or low.shape != high.shape:
-            return None
-        before = low.shape[1]
-        if low.shape[0] != values.shape[0] or not 0 < before <= values.shape[1]:
-            return None
-        if str(found.get("key")) != self._key(values[:, :before]):
-            return None
-        steps = Steps(**{key: found[key] for key in _STEPS})
-        return Speeds(low=low, high=high, steps=steps)
 
-    def _keep(self, name: str, values: Floats, found: Speeds) -> None:
-        if self._folder is None:
-            return
-        columns: dict[str, NDArray[Any]] = {key: getattr(found.steps, key) for key in _STEPS}
-        buffer = io.BytesIO()
-        np.savez(
-            buffer,
-            allow_pickle=False,
-            low=found.low,
-            high=found.high,
-            key=np.asarray(self._key(values)),
-            **columns,
-        )
-        write_atomically(self._folder / f"{name}.npz", buffer.getvalue())
+def _recalled(files: Growing, values: Floats) -> int:
+    """How many nights are known; what is of other nights is forgotten."""
+    nights = [int(name.partition(" ")[0]) for name in files.names]
+    fit = [count for count, each in enumerate(nights, 1) if each <= values.shape[1]]
+    # the newest night may be another than it was, as while its run goes on
+    for count in fit[:-3:-1]:
+        before = nights[count - 1]
+        if files.names[count - 1] == _mark(values[:, :before]):
+            files.back_to(count)
+            return before
+    files.back_to(0)
+    return 0
 
-    def _key(self, values: Floats) -> str:
-        digest = hashlib.sha256(f"{self._version} {values.shape}".encode())
-        digest.update(np.ascontiguousarray(values).data)
-        return digest.hexdigest()
+
+def _mark(values: Floats) -> str:
+    """How many nights there are, and a digest of all that was measured."""
+    digest = hashlib.sha256(np.ascontiguousarray(values).data)
+    return f"{values.shape[1]} {digest.hexdigest()}"
+
+
+def _speeds(files: Growing, cells: int) -> Speeds:
+    low, high = (files.array(each, np.float64, cells).T for each in ("low", "high"))
+    steps = Steps(**{name: files.array(name, dtype) for name, dtype in _STEPS.items()})
+    return Speeds(low=low, high=high, steps=steps)

@@ -124,14 +124,14 @@ class Nights:
             dtype=np.int64,
         )
         phases = max(1, len(texts["phase"].values))
-        red = is_red(self.status)
-        rows = self.row[red]
+        red = np.flatnonzero(is_red(self.status))
+        rows = self.row.reshape(-1)[red]
         detail = forms[texts["message"].codes[rows]] * phases + texts["phase"].codes[rows]
-        full = np.zeros(self.status.shape, dtype=np.int64)
-        full[red] = detail + 1
-        full = full * len(STATUSES) + self.status
-        _, codes = np.unique(full, return_inverse=True)
-        return codes.reshape(full.shape).astype(np.int32)
+        detail = detail * len(STATUSES) + self.status.reshape(-1)[red]
+        _, codes = np.unique(detail, return_inverse=True)
+        state = np.array(self.status, dtype=np.int32, order="C")
+        state.reshape(-1)[red] = len(STATUSES) + codes
+        return state
 
     @cached_property
     def verdict_night(self) -> Ints:
