@@ -13,7 +13,7 @@ from orchestrator.config.files import Definition, read_definition, read_folder, 
 from orchestrator.config.load import MATRIX
 from orchestrator.config.models import Matrix
 from orchestrator.config.suggest import unknown
-from orchestrator.errors import DefinitionError, Problem
+from orchestrator.errors import DefinitionError, Problem, UsageError
 from orchestrator.fleet import public
 from orchestrator.fleet.models import AgentFile, Keys, OrchestratorFile
 
@@ -55,6 +55,28 @@ def load_fleet(root: Path) -> Fleet:
         agents={name: whole(definition) for name, definition in files.items()},
         orchestrator=whole(orchestrator) if orchestrator else None,
     )
+
+
+def load_own(root: Path, agent: str) -> tuple[AgentFile, OrchestratorFile]:
+    """What a machine has to know of itself and of who gives it jobs; the matrix is not read.
+
+    Raises:
+        UsageError: nobody of that name is registered, or no orchestrator is.
+        DefinitionError: carries all problems of both files.
+    """
+    known = sorted(p.stem for p in (root / FOLDER).glob("*.yaml") if not p.stem.startswith("_"))
+    if agent not in known:
+        raise UsageError(f"LH_AGENT: {unknown('agent', agent, known)}")
+    if not (root / ORCHESTRATOR_FILE).is_file():
+        raise UsageError(
+            f"LH_AGENT={agent}: {root} has no {ORCHESTRATOR_FILE}, so nobody's jobs may be run"
+        )
+    problems: list[Problem] = []
+    own = read_definition(root, f"{FOLDER}/{agent}.yaml", AgentFile, problems)
+    orchestrator = read_definition(root, ORCHESTRATOR_FILE, OrchestratorFile, problems)
+    if problems:
+        raise DefinitionError(list(dict.fromkeys(problems)))
+    return whole(own), whole(orchestrator)
 
 
 def key_state(keys: Keys, fingerprint: str, day: dt.date) -> KeyState:

@@ -7,7 +7,8 @@ job by the digest of its folder, which is the SHA-256 of
     <sha256 of the file, hexadecimal> <its size in bytes> <its path>
 
 as UTF-8, one line for each file, every line with a newline, sorted by path as bytes; paths are
-relative, with `/`. The warrant itself is not in the folder.
+relative, with `/`. Warrants travel in the folder's own folder `warrants`, a file for each agent;
+files below it are left out.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator import records
+from orchestrator.errors import InfrastructureError
 from orchestrator.fleet import signed, strict
 from orchestrator.fleet.models import OrchestratorFile
 from orchestrator.fleet.refusal import Kind, Refusal, Refused
 from orchestrator.fleet.signed import Signer
 from orchestrator.job import is_plain_path
-from orchestrator.results.files import unwritable
+from orchestrator.results.files import create_atomically, unwritable
 from orchestrator.results.store import utc
 
 WARRANT_TYPE = "application/vnd.lighthouse-ci.warrant+json;version=1"
@@ -42,6 +44,10 @@ CLOCK_SLACK = dt.timedelta(minutes=10)
 """By which an agent's clock may be behind the orchestrator's."""
 _REMEMBERED = dt.timedelta(days=30)
 """For how long after its end a warrant stays in the journal: clocks jump."""
+
+WARRANTS = "warrants"
+"""At the top of a job's folder: `<agent>.json` for each agent that may run it."""
+MAX_WARRANT_BYTES = 64 << 10
 
 _NONCE = re.compile(r"[0-9a-f]{32}")
 _MAX_JOB_FILES = 10_000
@@ -88,6 +94,30 @@ def folder_digest(folder: Path) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def path_of(agent: str) -> str:
+    """Where in a job's folder an agent's warrant is."""
+    return f"{WARRANTS}/{agent}.json"
+
+
+def warrant_in(folder: Path, agent: str) -> bytes:
+    """The envelope for an agent in a job's folder, not yet looked at.
+
+    Raises:
+        Refused: there is none.
+    """
+    path = folder / path_of(agent)
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(handle, "rb") as file:
+            data = file.read(MAX_WARRANT_BYTES + 1)
+    except OSError as error:
+        text = f"the job has no warrant for {agent} ({error.strerror})"
+        raise Refused(Kind.UNSIGNED, text) from error
+    if len(data) > MAX_WARRANT_BYTES:
+        raise Refused(Kind.TOO_LARGE, f"a warrant is at most {MAX_WARRANT_BYTES:,} bytes")
+    return data
+
+
 def sign(warrant: Warrant, signers: Sequence[Signer]) -> bytes:
     """The warrant in its envelope."""
     return signed.seal(WARRANT_TYPE, records.dumps(warrant).encode(), signers)
@@ -100,8 +130,13 @@ class Journal:
         """`folder` need not exist; it has one small file for each warrant."""
         self._folder = folder
 
-    def claim(self, warrant: Warrant, now: dt.datetime) -> bool:
-        """Takes a warrant, atomically among processes; False: it was taken before.
+    def claim(self, warrant: Warrant, now: dt.datetime, mark: str = "") -> bool:
+        """Takes a warrant, atomically among processes; False: somebody else took it before.
+
+        Args:
+            warrant: what is taken.
+            now: aware of its time zone.
+            mark: who takes it, a text that nobody else has; the same one may take it again.
 
         Raises:
             InfrastructureError: the journal cannot be written, so nothing may run.
@@ -109,23 +144,30 @@ class Journal:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._forget(now)
-            handle = self._create(warrant.nonce)
-            if handle is None:
-                return False
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(f"{warrant.expires}\n{warrant.job}\n")
-                file.flush()
-                os.fsync(file.fileno())
         except OSError as error:
             raise unwritable(self._folder, error) from error
-        return True
+        entry = f"{warrant.expires}\n{warrant.job}\n{mark or new_nonce()}\n"
+        if create_atomically(self._folder / warrant.nonce, entry.encode()):
+            return True
+        return self.taken(warrant.nonce, mark)
 
-    def _create(self, nonce: str) -> int | None:
-        """A new file's descriptor; None: it is there."""
+    def taken(self, nonce: str, mark: str) -> bool:
+        """Whether a warrant was taken with this mark."""
+        return bool(mark) and self._mark(nonce) == mark
+
+    def free(self, nonce: str, mark: str) -> bool:
+        """Whether a warrant can be taken with this mark: by nobody yet, or by the same."""
+        return self._mark(nonce) in (None, mark or None)
+
+    def _mark(self, nonce: str) -> str | None:
+        """Of who took a warrant; None: nobody did."""
         try:
-            return os.open(self._folder / nonce, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
+            lines = (self._folder / nonce).read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
             return None
+        except (OSError, UnicodeDecodeError) as error:
+            raise InfrastructureError(f"{self._folder / nonce} cannot be read: {error}") from error
+        return lines[2] if len(lines) > 2 else ""
 
     def _forget(self, now: dt.datetime) -> None:
         """Drops what expired long ago; its warrant is refused for that."""
@@ -149,25 +191,58 @@ def accept(
     """The agent's check of a job, right before it is run; what is accepted cannot be again.
 
     Args:
+        envelope: as of `examine`, like all others.
+        folder: see there.
+        agent: see there.
+        pools: see there.
+        trusted: see there.
+        journal: of this machine.
+        now: see there.
+
+    Raises:
+        InfrastructureError: the journal cannot be written.
+    """
+    found = examine(envelope, folder, agent=agent, pools=pools, trusted=trusted, now=now)
+    if isinstance(found, Warrant) and not journal.claim(found, now):
+        return replayed(found)
+    return found
+
+
+def replayed(warrant: Warrant) -> Refusal:
+    """Why a warrant is not taken that was taken before."""
+    text = f"warrant {warrant.nonce} was taken on this machine before"
+    return Refusal(kind=Kind.REPLAY, why=text, agent=warrant.agent, job=warrant.job)
+
+
+def examine(
+    envelope: bytes,
+    folder: Path,
+    *,
+    agent: str,
+    pools: Collection[str],
+    trusted: OrchestratorFile,
+    now: dt.datetime,
+    begun: str = "",
+) -> Warrant | Refusal:
+    """Whether a job may be run here, were it not for what was taken before.
+
+    Args:
         envelope: the signed warrant.
         folder: the job's files; they are not touched.
         agent: who we are.
         pools: those that we serve.
         trusted: whose signature counts, and the repositories that we run code of.
-        journal: of this machine.
         now: aware of its time zone.
-
-    Raises:
-        InfrastructureError: the journal cannot be written.
+        begun: the nonce of a warrant that was taken while it counted: it may have expired since.
     """
     warrant: Warrant | None = None
     try:
         keys = {ORCHESTRATOR: trusted}
         _, payload = signed.opened(WARRANT_TYPE, envelope, keys, now.astimezone(dt.UTC).date())
         warrant = strict.read(Warrant, payload, "warrant")
-        _check(warrant, agent, pools, trusted.repositories, now)
+        _check(warrant, agent, pools, trusted.repositories)
+        _check_time(warrant, now, begun=warrant.nonce == begun)
         _check_files(warrant, folder)
-        _claim(warrant, journal, now)
     except Refused as error:
         job = warrant.job if warrant else ""
         return Refusal(kind=error.kind, why=error.why, agent=agent, job=job)
@@ -187,13 +262,9 @@ def moment(text: str) -> dt.datetime:
 
 
 def _check(
-    warrant: Warrant,
-    agent: str,
-    pools: Collection[str],
-    repositories: Collection[str],
-    now: dt.datetime,
+    warrant: Warrant, agent: str, pools: Collection[str], repositories: Collection[str]
 ) -> None:
-    """Whether a genuine warrant is for us, here and now."""
+    """Whether a genuine warrant is for us."""
     if warrant.schema != 1 or not _NONCE.fullmatch(warrant.nonce) or not is_plain_path(warrant.job):
         raise Refused(Kind.SCHEMA, "this is no warrant of version 1")
     if warrant.agent != agent:
@@ -202,6 +273,10 @@ def _check(
         raise Refused(Kind.OTHER_POOL, f"{agent} does not serve pool {warrant.pool:.80}")
     if warrant.repository not in repositories:
         raise Refused(Kind.REPOSITORY, f"{warrant.repository:.120} is not among those allowed")
+
+
+def _check_time(warrant: Warrant, now: dt.datetime, *, begun: bool) -> None:
+    """Whether it counts now."""
     try:
         issued, expires = moment(warrant.issued), moment(warrant.expires)
     except ValueError as error:
@@ -211,7 +286,7 @@ def _check(
             f"it counts from {warrant.issued} to {warrant.expires}: more than {MAX_LIFETIME.days} d"
         )
         raise Refused(Kind.EXPIRED, text)
-    if now > expires:
+    if now > expires and not begun:
         raise Refused(Kind.EXPIRED, f"it expired at {warrant.expires}, and it is {utc(now)} here")
     if issued > now + CLOCK_SLACK:
         raise Refused(Kind.EXPIRED, f"it is of {warrant.issued}, and it is {utc(now)} here")
@@ -227,15 +302,12 @@ def _check_files(warrant: Warrant, folder: Path) -> None:
         raise Refused(Kind.CHANGED, text)
 
 
-def _claim(warrant: Warrant, journal: Journal, now: dt.datetime) -> None:
-    if not journal.claim(warrant, now):
-        raise Refused(Kind.REPLAY, f"warrant {warrant.nonce} was taken on this machine before")
-
-
 def _files(folder: Path) -> Iterator[str]:
     """Every file's path, with `/`."""
     count = 0
     for parent, folders, names in os.walk(folder, onerror=_raise):
+        if Path(parent) == folder and not (folder / WARRANTS).is_symlink():
+            folders[:] = [name for name in folders if name != WARRANTS]
         for name in (*folders, *names):
             path = Path(parent) / name
             relative = path.relative_to(folder).as_posix()

@@ -7,6 +7,7 @@ the new key is registered, and nobody has to be on time.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import os
 import stat
@@ -85,6 +86,27 @@ def own(state: Path, owner: str) -> tuple[OwnKey, ...]:
         InfrastructureError: one is damaged.
     """
     return tuple(_read(path) for path in _files(_folder(state, owner)))
+
+
+def from_text(text: str) -> OwnKey:
+    """A private key that is in no file: the base64 of its PKCS#8, as in the middle of a key's file.
+
+    Raises:
+        UsageError: it is none, or the package `cryptography` is missing. Says nothing of the text.
+    """
+    with _library():
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ed25519
+    try:
+        private = serialization.load_der_private_key(base64.b64decode(text, validate=True), None)
+    except (ValueError, TypeError):
+        private = None
+    if not isinstance(private, ed25519.Ed25519PrivateKey):
+        raise UsageError(
+            "LH_ORCHESTRATOR_KEY is no Ed25519 key: give the one line between the first and the "
+            "last of its file"
+        )
+    return OwnKey(public.to_text(private.public_key().public_bytes_raw()), Path(), private)
 
 
 def fingerprints(state: Path, owner: str) -> tuple[str, ...]:

@@ -79,9 +79,15 @@ class Refusal:
     """Whose signature it has; empty when that could not be told."""
     job: str = ""
     """The job that it answers; empty when that could not be told."""
+    declined: bool = False
+    """It is a job that the agent would not run, and says so over its signature."""
 
     def __str__(self) -> str:
         """For people: what, of whom, and what to do."""
+        if self.declined:
+            return f"refused: {self.agent} would not run it ({self.kind}): {self.why}. " + (
+                self.kind.advice
+            )
         of = " of ".join(filter(None, [self.job, self.agent]))
         return f"refused ({self.kind}){f' {of}' if of else ''}: {self.why}. {self.kind.advice}"
 
