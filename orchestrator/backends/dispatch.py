@@ -12,12 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.backends import executing, intake, parcel
+from orchestrator.backends import executing, intake, parcel, signing
 from orchestrator.backends.base import Backend, Go, NothingLeftError, Parcel, Sight
 from orchestrator.backends.clock import Clock
 from orchestrator.backends.executing import Ordered
 from orchestrator.backends.journal import Entry, Event, JobState, Journal
 from orchestrator.backends.recorder import Reporter
+from orchestrator.backends.signing import UNSIGNED, Signing
 from orchestrator.results.schema import Result, RunInfo
 from orchestrator.results.store import Run, utc
 
@@ -63,6 +64,7 @@ class Dispatcher:
         pace: Pace | None = None,
         enough: Callable[[Mapping[str, Result]], bool] | None = None,
         heard: Callable[[RunInfo], None] | None = None,
+        signing: Signing = UNSIGNED,
     ) -> None:
         """Reads the run's journal; `run` is claimed by this process.
 
@@ -75,6 +77,7 @@ class Dispatcher:
             pace: see there.
             enough: whether to stop, from the last result of each cell so far; None: never.
             heard: is told what machines say of their environments.
+            signing: signs what is handed out, and checks what comes back.
 
         Raises:
             InfrastructureError: the journal is damaged.
@@ -87,6 +90,7 @@ class Dispatcher:
         self._pace = pace or Pace()
         self._enough = enough
         self._heard = heard
+        self._signing = signing
         self._journal = Journal(run.folder / JOURNAL)
         self._open: dict[str, _Job] = {}
         self.results: dict[str, Result] = {}
@@ -144,17 +148,20 @@ class Dispatcher:
             self._submit(job)
 
     def _submit(self, job: _Job) -> None:
-        state, number = job.state, job.state.submissions
+        state, key = job.state, _key(job.state.job, job.state.submissions)
         archive = self._run.folder / _WORK / f"{state.job}{parcel.SUFFIX}"
+        warrants = self._signing.warrants(self._run, job.ordered, key, self._clock.now())
         ticket = self._backend.submit(
             Parcel(
-                key=state.job if not number else f"{state.job}~{number}",
+                key=key,
                 job=state.job,
                 pool=job.ordered.job.pool,
                 archive=archive,
-                sha256=parcel.pack(job.folder, archive),
+                sha256=parcel.pack(job.folder, archive, more=signing.files(warrants)),
                 priority=job.priority,
                 avoid=tuple(dict.fromkeys(entry.machine for entry in state.lost.values())),
+                # nobody else's results would be taken
+                agents=tuple(warrants) if warrants and not self._signing.unsigned else None,
             )
         )
         self._tell("submitted", state.job, ticket=ticket)
@@ -222,8 +229,16 @@ class Dispatcher:
         shutil.rmtree(folder, ignore_errors=True)
         try:
             self._backend.collect(state.ticket, state.job, go.id, archive)
-            parcel.unpack(archive, folder)
-            taken = intake.take_in(self._run, job.ordered, folder, entry.numbers)
+            taken = self._signing.take(
+                self._run,
+                job.ordered,
+                archive,
+                folder,
+                key=_key(state.job, state.submissions - 1),
+                machine=go.machine,
+                numbers=entry.numbers,
+                now=self._clock.now(),
+            )
         except (NothingLeftError, parcel.ParcelError, intake.IntakeError) as error:
             return f"{go.machine}: {error}"
         finally:
@@ -313,3 +328,8 @@ class Dispatcher:
         )
         self._journal.add(entry)
         return entry
+
+
+def _key(job: str, number: int) -> str:
+    """What the backend knows a submission by; `number` counts a job's from 0."""
+    return job if not number else f"{job}~{number}"

@@ -38,7 +38,9 @@ class Taken:
     """What was odd, and was left out."""
 
 
-def take_in(run: Run, ordered: Ordered, folder: Path, numbers: Mapping[str, int]) -> Taken:
+def take_in(
+    run: Run, ordered: Ordered, folder: Path, numbers: Mapping[str, int], agent: str = ""
+) -> Taken:
     """Adds every attempt in a finished folder of results to the record of its run.
 
     Safe to repeat: with the same `numbers`, what is in the record already stays as it is.
@@ -48,6 +50,8 @@ def take_in(run: Run, ordered: Ordered, folder: Path, numbers: Mapping[str, int]
         ordered: the order that was given, from our own files.
         folder: what a machine made of it.
         numbers: attempts that each cell had before.
+        agent: the registered machine that signed them; empty: nobody did. What the results say of
+            that themselves counts for nothing.
 
     Raises:
         IntakeError: it is not finished, or of another order.
@@ -75,7 +79,7 @@ def take_in(run: Run, ordered: Ordered, folder: Path, numbers: Mapping[str, int]
         notes.append(f"{summary.results} results were announced, {len(found)} can be read")
     silent = set(cells) - {result.cell for result in fitting}
     kept = [
-        *(add(run, _ours(result, order, numbers.get(result.cell, 0))) for result in fitting),
+        *(add(run, _ours(r, order, numbers.get(r.cell, 0), agent)) for r in fitting),
         *(
             add(run, miss(run, ordered, cells[cell], numbers.get(cell, 0) + 1, "", _SILENT))
             for cell in sorted(silent)
@@ -164,11 +168,15 @@ def _odd(result: Result, order: JobOrder, cells: Mapping[str, Cell]) -> str:
     return ""
 
 
-def _ours(result: Result, order: JobOrder, before: int) -> Result:
+def _ours(result: Result, order: JobOrder, before: int, agent: str) -> Result:
     """With its number in the run; what the order said of the cell is not a machine's to say."""
     terms = order.cells[result.cell]
     return dataclasses.replace(
-        result, attempt=before + result.attempt, tier=terms.tier, reproduce=terms.reproduce
+        result,
+        attempt=before + result.attempt,
+        tier=terms.tier,
+        reproduce=terms.reproduce,
+        agent=agent,
     )
 
 

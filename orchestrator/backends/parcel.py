@@ -16,7 +16,7 @@ import shutil
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
@@ -42,11 +42,16 @@ class Bounds:
     total_bytes: int = 4 << 30
 
 
-def pack(folder: Path, archive: Path, skip: Iterable[str] = ()) -> str:
+def pack(
+    folder: Path,
+    archive: Path,
+    skip: Iterable[str] = (),
+    more: Mapping[str, bytes] | None = None,
+) -> str:
     """Writes all files below a folder to `archive`; returns its SHA-256.
 
     The same files give the same bytes. Links and names that are not plain are left out; `skip`
-    names what else is, at the top.
+    names what else is, at the top. `more`: files, by name, that are not in the folder.
 
     Raises:
         InfrastructureError: it cannot be written.
@@ -63,7 +68,9 @@ def pack(folder: Path, archive: Path, skip: Iterable[str] = ()) -> str:
             ):
                 for name, path in sorted(_files(folder)):
                     if name.partition("/")[0] not in left_out:
-                        _add(tar, name, path)
+                        _add(tar, name, path.read_bytes())
+                for name, data in sorted((more or {}).items()):
+                    _add(tar, name, data)
             sha256 = digest(temporary)
             temporary.replace(archive)
     except OSError as error:
@@ -103,8 +110,7 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
             yield name, path
 
 
-def _add(tar: tarfile.TarFile, name: str, path: Path) -> None:
-    data = path.read_bytes()
+def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
     info = tarfile.TarInfo(name)
     info.size, info.mode = len(data), 0o644
     tar.addfile(info, io.BytesIO(data))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from orchestrator.cli.images import Images
     from orchestrator.config.objects import Config
     from orchestrator.engines.base import Engine
+    from orchestrator.fleet.identity import Identity
     from orchestrator.host import Host
     from orchestrator.results.store import Runs
     from orchestrator.settings import Settings
@@ -97,6 +98,20 @@ class App:
     def state(self) -> Path:
         """Where runs and environments are kept, absolute."""
         return self.root / self.settings.state
+
+    @cached_property
+    def identity(self) -> Identity | None:
+        """The agent that this machine is; None: nobody's.
+
+        Raises:
+            UsageError: nobody of that name is registered, or no orchestrator is.
+            DefinitionError: their files are wrong.
+        """
+        if self.settings.agent is None:
+            return None
+        from orchestrator.fleet.identity import identity
+
+        return identity(self.root, self.state, self.settings.agent)
 
     @cached_property
     def runs(self) -> Runs:

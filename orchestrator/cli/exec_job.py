@@ -20,14 +20,17 @@ from rich.console import Console
 from orchestrator.cli.app import App, pass_app
 from orchestrator.cli.params import examples
 from orchestrator.cli.report import TextReporter
-from orchestrator.errors import Interrupted, UsageError
+from orchestrator.errors import InfrastructureError, Interrupted, UsageError
 from orchestrator.order import JOB_FILE, LOG_FILE
 from orchestrator.results.files import unwritable
 from orchestrator.text import counts, seconds
 
 if TYPE_CHECKING:
+    import datetime as dt
+
     from orchestrator.backends.executing import Ordered
     from orchestrator.backends.perform import Machine
+    from orchestrator.fleet.identity import Identity
     from orchestrator.order import ExecSummary
 
 
@@ -50,18 +53,35 @@ def command(app: App, /, job: Path, out: Path) -> int:
     This is what agents run: the job's folder has all that it needs, apart from the definitions of
     images, which come from this checkout. A finished DIR is left as it is; one that was
     interrupted goes on. When nobody reads the output any more, the job is stopped.
+
+    Where LH_AGENT says which registered agent this machine is, the job has to have a warrant for
+    it, which counts once: see docs/trust.md.
     """
     from orchestrator.backends import executing
+    from orchestrator.order import read_summary
 
     if job.name != JOB_FILE:
         raise UsageError(f"{job}: a job is named by its document: JOBFOLDER/{JOB_FILE}")
     ordered = executing.read(job.parent.absolute())
     folder = out.absolute()
-    if (before := executing.claim(ordered, folder)) is not None:
+    before = executing.claim(ordered, folder)
+    if (me := app.identity) is not None:
+        _take_warrant(me, ordered, folder, app.services.clock.now())
+        before = read_summary(folder)  # what was made under another warrant is gone
+    if before is not None:
         click.echo(f"job   {before.job} was finished before, on {before.ended}")
         return before.exit
     with _until_nobody_listens():
         return _carry_out(app, ordered, folder).exit
+
+
+def _take_warrant(me: Identity, ordered: Ordered, out: Path, now: dt.datetime) -> None:
+    from orchestrator.results.store import Run
+
+    with Run(out, ordered.order.run).claimed():
+        refusal = me.begin(ordered.folder, ordered.order.job, out, now)
+    if refusal is not None:
+        raise InfrastructureError(str(refusal))
 
 
 def _carry_out(app: App, ordered: Ordered, out: Path) -> ExecSummary:

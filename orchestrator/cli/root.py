@@ -28,6 +28,7 @@ _COMMANDS = {
     "repro": "orchestrator.cli.repro",
     "execute": "orchestrator.cli.execute",
     "exec": "orchestrator.cli.exec_job",
+    "pack": "orchestrator.cli.pack",
     "plan": "orchestrator.cli.plan",
     "receive": "orchestrator.cli.receive",
     "collect": "orchestrator.cli.collect",

@@ -10,6 +10,9 @@ signed manifest; then come the manifest's files, in this sequence, with the size
     results/<cell>.<attempt>.json      `orchestrator.results.schema.Result`
     run.json                           `orchestrator.results.schema.RunInfo`; may be absent
 
+A job that an agent would not run comes back as an archive of one file, `declined.json`: `Declined`,
+in an envelope, too.
+
 Here are its names and rules; `orchestrator.fleet.packing` writes one, `orchestrator.fleet.intake`
 takes one.
 """
@@ -24,6 +27,8 @@ from orchestrator.job import is_plain_path
 
 MANIFEST = "manifest.json"
 MANIFEST_TYPE = "application/vnd.lighthouse-ci.results+json;version=1"
+DECLINED = "declined.json"
+DECLINED_TYPE = "application/vnd.lighthouse-ci.declined+json;version=1"
 SUFFIX = ".results.tar.gz"
 EXEC, INFO, LOG = "exec.json", "run.json", "log.txt"
 
@@ -57,6 +62,20 @@ class Manifest:
     files: tuple[PackedFile, ...]
     left_out: int
     """Artifacts for which there was no room."""
+    schema: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declined:
+    """A job that an agent would not run."""
+
+    job: str
+    agent: str
+    kind: str
+    """`refusal.Kind`."""
+    why: str
+    at: str
+    """UTC, ISO 8601."""
     schema: int = 1
 
 

@@ -1,32 +1,24 @@
 """Signed jobs: the orchestrator's word that an agent may run one, and the agent's check of it.
 
 The signed document is a `Warrant`, in the envelope of `orchestrator.fleet.signed`. It names the
-job by the digest of its folder, which is the SHA-256 of
-
-    lighthouse-ci job 1
-    <sha256 of the file, hexadecimal> <its size in bytes> <its path>
-
-as UTF-8, one line for each file, every line with a newline, sorted by path as bytes; paths are
-relative, with `/`. Warrants travel in the folder's own folder `warrants`, a file for each agent;
-files below it are left out.
+job by the digest of its folder (`orchestrator.fleet.folder`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import hashlib
 import os
 import re
 import secrets
-import stat
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator import records
 from orchestrator.errors import InfrastructureError
 from orchestrator.fleet import signed, strict
+from orchestrator.fleet.folder import WARRANTS, folder_digest
 from orchestrator.fleet.models import OrchestratorFile
 from orchestrator.fleet.refusal import Kind, Refusal, Refused
 from orchestrator.fleet.signed import Signer
@@ -45,13 +37,9 @@ CLOCK_SLACK = dt.timedelta(minutes=10)
 _REMEMBERED = dt.timedelta(days=30)
 """For how long after its end a warrant stays in the journal: clocks jump."""
 
-WARRANTS = "warrants"
-"""At the top of a job's folder: `<agent>.json` for each agent that may run it."""
 MAX_WARRANT_BYTES = 64 << 10
 
 _NONCE = re.compile(r"[0-9a-f]{32}")
-_MAX_JOB_FILES = 10_000
-_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,21 +65,6 @@ class Warrant:
 def new_nonce() -> str:
     """One that nobody can guess."""
     return secrets.token_hex(16)
-
-
-def folder_digest(folder: Path) -> str:
-    """The digest of a job's folder.
-
-    Raises:
-        Refused: it holds what no job has: a link, a device, an odd name, too many files.
-        OSError: it cannot be read.
-    """
-    lines = []
-    for path in sorted(_files(folder), key=os.fsencode):
-        sha256, size = _hashed(folder / path)
-        lines.append(f"{sha256} {size} {path}\n")
-    text = "lighthouse-ci job 1\n" + "".join(lines)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def path_of(agent: str) -> str:
@@ -155,9 +128,9 @@ class Journal:
         """Whether a warrant was taken with this mark."""
         return bool(mark) and self._mark(nonce) == mark
 
-    def free(self, nonce: str, mark: str) -> bool:
-        """Whether a warrant can be taken with this mark: by nobody yet, or by the same."""
-        return self._mark(nonce) in (None, mark or None)
+    def free(self, nonce: str) -> bool:
+        """Whether nobody took a warrant yet."""
+        return self._mark(nonce) is None
 
     def _mark(self, nonce: str) -> str | None:
         """Of who took a warrant; None: nobody did."""
@@ -300,40 +273,3 @@ def _check_files(warrant: Warrant, folder: Path) -> None:
     if found != warrant.digest:
         text = f"its files have the digest {found:.12}…, and {warrant.digest:.12}… was signed"
         raise Refused(Kind.CHANGED, text)
-
-
-def _files(folder: Path) -> Iterator[str]:
-    """Every file's path, with `/`."""
-    count = 0
-    for parent, folders, names in os.walk(folder, onerror=_raise):
-        if Path(parent) == folder and not (folder / WARRANTS).is_symlink():
-            folders[:] = [name for name in folders if name != WARRANTS]
-        for name in (*folders, *names):
-            path = Path(parent) / name
-            relative = path.relative_to(folder).as_posix()
-            mode = path.lstat().st_mode
-            if stat.S_ISLNK(mode):
-                raise Refused(Kind.LINK, f"{relative} is a link")
-            if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-                raise Refused(Kind.SPECIAL, f"{relative} is no plain file")
-            if not is_plain_path(relative):
-                raise Refused(Kind.PATH, f"{relative!r:.80} is no name of a job's file")
-            count += 1
-            if count > _MAX_JOB_FILES:
-                raise Refused(Kind.TOO_MANY, f"more than {_MAX_JOB_FILES:,} files")
-            if stat.S_ISREG(mode):
-                yield relative
-
-
-def _raise(error: OSError) -> None:
-    raise error
-
-
-def _hashed(path: Path) -> tuple[str, int]:
-    """SHA-256 and size of a file; a link that took its place is not followed."""
-    digest, size = hashlib.sha256(), 0
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-            size += len(chunk)
-    return digest.hexdigest(), size

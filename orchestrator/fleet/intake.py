@@ -18,21 +18,22 @@ import dataclasses
 import datetime as dt
 import hashlib
 import os
-import shutil
 import stat
-import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NoReturn
 
 from orchestrator.fleet import claims, signed, strict
 from orchestrator.fleet.archive import Inflater, Limits, Member, next_member, skip_padding
 from orchestrator.fleet.bundle import (
+    DECLINED,
+    DECLINED_TYPE,
     INFO,
     LOG,
     MANIFEST,
     MANIFEST_TYPE,
+    Declined,
     Manifest,
     PackedFile,
     cell_of,
@@ -42,6 +43,7 @@ from orchestrator.fleet.claims import Given
 from orchestrator.fleet.models import AgentFile
 from orchestrator.fleet.refusal import Kind, Refusal, Refused
 from orchestrator.fleet.signed import RefusedSigner
+from orchestrator.fleet.staging import settle, staging, unanswered
 from orchestrator.order import ExecSummary
 from orchestrator.results.files import unwritable
 from orchestrator.results.schema import Result, RunInfo
@@ -92,11 +94,29 @@ def take(bundle: Path, desk: Desk, target: Path, *, now: dt.datetime) -> Taken |
     try:
         with _opened(bundle) as file:
             return reading.read(file)
+    except _DeclinedError as error:
+        return Refusal(
+            kind=error.kind, why=error.why, agent=reading.agent, job=reading.job, declined=True
+        )
     except Refused as error:
         agent = error.owner if isinstance(error, RefusedSigner) else reading.agent
         return Refusal(kind=error.kind, why=error.why, agent=agent, job=reading.job)
     except OSError as error:
         raise unwritable(target, error) from error
+
+
+def is_signed(bundle: Path) -> bool:
+    """Whether a file begins as what agents sign does; nothing is known of whether it is genuine."""
+    try:
+        with _opened(bundle) as file:
+            member = next_member(Inflater(file, Limits()))
+    except (Refused, OSError):
+        return False
+    return member is not None and member.name in (MANIFEST, DECLINED)
+
+
+class _DeclinedError(Refused):
+    """The agent would not run the job, and it is certain that it says so."""
 
 
 @contextlib.contextmanager
@@ -132,12 +152,12 @@ class _Reading:
             self.job = found.warrant.job
         given = claims.check_origin(manifest, self.agent, found, self._desk.quarantined)
         final = self._target / given.warrant.nonce
-        _unanswered(final)
+        unanswered(final)
         claims.check_cells(manifest, given)
-        with _staging(self._target) as folder:
+        with staging(self._target) as folder:
             results = self._files(inflater, manifest, folder)
             claims.check_results(results, given, self._now)
-            _settle(folder, final)
+            settle(folder, final)
         own = (dataclasses.replace(result, agent=self.agent) for _, result in results)
         ordered = tuple(sorted(own, key=lambda result: (result.cell, result.attempt)))
         answered = {result.cell for result in ordered}
@@ -150,7 +170,7 @@ class _Reading:
 
     def _manifest(self, inflater: Inflater) -> Manifest:
         member = next_member(inflater)
-        if member is None or member.name != MANIFEST:
+        if member is None or member.name not in (MANIFEST, DECLINED):
             begins = f"begins with {member.name[:120]!r}" if member else "is empty"
             raise Refused(Kind.UNSIGNED, f"it {begins}, and not with {MANIFEST}")
         if member.size > _MAX_ENVELOPE:
@@ -158,8 +178,22 @@ class _Reading:
         data = inflater.read(member.size)
         skip_padding(inflater, member.size)
         day = self._now.astimezone(dt.UTC).date()
+        if member.name == DECLINED:
+            self._declined(data, day)
         self.agent, payload = signed.opened(MANIFEST_TYPE, data, self._desk.agents, day)
         return strict.read(Manifest, payload, "manifest", _MANIFEST_BOUNDS)
+
+    def _declined(self, data: bytes, day: dt.date) -> NoReturn:
+        signer, payload = signed.opened(DECLINED_TYPE, data, self._desk.agents, day)
+        found = strict.read(Declined, payload, "declined")
+        self.agent = signer
+        if found.agent != signer:
+            text = f"signed by {signer}, and it says {found.agent:.80}"
+            raise Refused(Kind.OTHER_AGENT, text)
+        if found.kind not in set(Kind):
+            raise Refused(Kind.SCHEMA, f"no reason is called {found.kind:.80}")
+        self.job = found.job
+        raise _DeclinedError(Kind(found.kind), found.why)
 
     def _files(
         self, inflater: Inflater, manifest: Manifest, folder: Path
@@ -222,29 +256,3 @@ def _store(inflater: Inflater, file: PackedFile, folder: Path) -> None:
             os.fsync(handle)  # what the record is made of outlives a power cut
     if digest.hexdigest() != file.sha256:
         raise Refused(Kind.MISMATCH, f"{file.name} has another digest than the manifest says")
-
-
-def _unanswered(final: Path) -> None:
-    if final.exists():
-        raise Refused(Kind.REPLAY, f"warrant {final.name} was answered before")
-
-
-@contextlib.contextmanager
-def _staging(target: Path) -> Iterator[Path]:
-    """A folder inside `target` that is gone afterwards, unless it was renamed."""
-    target.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(dir=target, prefix=".incoming-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _settle(folder: Path, final: Path) -> None:
-    """Into place, atomically; somebody else may have been faster."""
-    folder.chmod(0o755)
-    try:
-        folder.rename(final)
-    except OSError:
-        _unanswered(final)
-        raise

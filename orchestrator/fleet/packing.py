@@ -6,6 +6,7 @@ what still has them at the other end was not packed by us.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import gzip
 import hashlib
@@ -23,6 +24,8 @@ from orchestrator.errors import InfrastructureError
 from orchestrator.fleet import signed
 from orchestrator.fleet.archive import Inflater, Limits
 from orchestrator.fleet.bundle import (
+    DECLINED,
+    DECLINED_TYPE,
     EXEC,
     INFO,
     LOG,
@@ -97,6 +100,21 @@ def pack(
     return manifest
 
 
+def pack_declined(folder: Path, target: Path, signers: Sequence[Signer]) -> None:
+    """Writes a bundle that says why the job of an output folder was not run.
+
+    Raises:
+        InfrastructureError: the folder cannot be read, or `target` cannot be written.
+    """
+    try:
+        payload = (folder / DECLINED).read_bytes()
+        head = signed.seal(DECLINED_TYPE, payload, signers)
+        with _replacing(target) as temporary:
+            _write_archive(temporary, 6, [(DECLINED, head)])
+    except OSError as error:
+        raise unwritable(target, error) from error
+
+
 # --- how --------------------------------------------------------------------------------------
 
 
@@ -161,12 +179,19 @@ def _write(
     target: Path, head: bytes, files: Callable[[], Iterator[tuple[str, bytes]]], limits: Limits
 ) -> None:
     """Compressed; as it is where it would unfold like an archive bomb."""
-    temporary = target.with_name(f".{target.name}.tmp")
-    try:
+    with _replacing(target) as temporary:
         for level in (6, 0):
             _write_archive(temporary, level, itertools.chain([(MANIFEST, head)], files()))
             if _unfolds(temporary, limits):
                 break
+
+
+@contextlib.contextmanager
+def _replacing(target: Path) -> Iterator[Path]:
+    """A file that takes the place of `target` when it is whole."""
+    temporary = target.with_name(f".{target.name}.tmp")
+    try:
+        yield temporary
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)

@@ -20,11 +20,11 @@ from orchestrator.fleet.envelope import (
     Journal,
     Warrant,
     accept,
-    folder_digest,
     moment,
     new_nonce,
     sign,
 )
+from orchestrator.fleet.folder import folder_digest
 from orchestrator.fleet.keys import OwnKey
 from orchestrator.fleet.models import OrchestratorFile
 from orchestrator.fleet.refusal import Kind, Refusal, Refused
@@ -285,7 +285,7 @@ def test_a_clock_may_be_a_little_behind(machine: Machine) -> None:
 
 
 def test_too_many_files_are_not_read(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestrator.fleet.envelope._MAX_JOB_FILES", 4)
+    monkeypatch.setattr("orchestrator.fleet.folder._MAX_JOB_FILES", 4)
     with pytest.raises(Refused) as caught:
         folder_digest(machine.folder)
     assert caught.value.kind == Kind.TOO_MANY

@@ -213,15 +213,15 @@ def test_of_two_at_once_one_is_taken(forge: Forge, monkeypatch: pytest.MonkeyPat
     """The second one arrives while the first is being checked."""
     path = forge.root / "b.results.tar.gz"
     path.write_bytes(forge.bundle())
-    original = intake._settle
+    original = intake.settle
     second: list[Taken | Refusal] = []
 
     def settle(folder: Path, final: Path) -> None:
-        monkeypatch.setattr(intake, "_settle", original)
+        monkeypatch.setattr(intake, "settle", original)
         second.append(take(path, forge.desk(), forge.target, now=NOW))
         original(folder, final)
 
-    monkeypatch.setattr(intake, "_settle", settle)
+    monkeypatch.setattr(intake, "settle", settle)
     first = forge.send(path)
     assert isinstance(first, Refusal)
     assert first.kind == Kind.REPLAY

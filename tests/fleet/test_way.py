@@ -11,7 +11,8 @@ import pytest
 from orchestrator.backends import executing, intake, ordering
 from orchestrator.fleet import keys
 from orchestrator.fleet.claims import Given
-from orchestrator.fleet.envelope import Journal, Warrant, accept, folder_digest, new_nonce, sign
+from orchestrator.fleet.envelope import Journal, Warrant, accept, new_nonce, sign
+from orchestrator.fleet.folder import folder_digest
 from orchestrator.fleet.intake import Desk, Taken, take
 from orchestrator.fleet.models import OrchestratorFile
 from orchestrator.fleet.packing import pack

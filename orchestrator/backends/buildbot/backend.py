@@ -13,6 +13,7 @@ from orchestrator.backends.buildbot.fleet import (
     AGENTS_FIELD,
     AVOID_FIELD,
     DEPOT_FIELD,
+    PARCEL_FIELD,
     SCHEDULER,
     Fleet,
 )
@@ -57,10 +58,12 @@ class BuildbotBackend:
 
     def submit(self, parcel: Parcel) -> str:
         """See `Backend.submit`."""
-        self._api.put(f"{self._depot}jobs/{parcel.job}{SUFFIX}", parcel.archive, parcel.sha256)
+        name = parcel.key.replace("~", "+")  # as files are named
+        self._api.put(f"{self._depot}jobs/{name}{SUFFIX}", parcel.archive, parcel.sha256)
         given = {
             "builderNames": [parcel.pool],
             "job": parcel.job,
+            PARCEL_FIELD: name,
             "reason": parcel.key,
             "priority": parcel.priority,
             AVOID_FIELD: ",".join(parcel.avoid),

@@ -4,15 +4,19 @@ Buildbot's REST API carries no files. This carries jobs to the master and result
 has the dispatcher's password alone; workers use Buildbot's own transfer steps.
 
     GET    /fleet                         pools and workers
-    PUT    /jobs/<job>.tar.gz             a job; the same one again is fine, another is refused
+    PUT    /jobs/<job>[+<n>].tar.gz       a job, each submission with warrants of its own; the same
+                                          file again is fine, another is refused
     GET    /results/<job>/<build>.tar.gz  what a build of it brought back
     DELETE /jobs/<job>.tar.gz             the job is over: it and its results are removed
+
+Who has no password is known by the headers: nothing of what else they send is kept anywhere.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import functools
 import hashlib
 import hmac
 import shutil
@@ -23,7 +27,7 @@ from typing import Any
 from buildbot.util.service import BuildbotService
 from twisted.application import strports
 from twisted.internet import defer
-from twisted.web import resource, server, static
+from twisted.web import http, resource, server, static
 
 from orchestrator.backends.buildbot.fleet import DISPATCHER, FLEET_FILE, passwords
 from orchestrator.backends.parcel import SUFFIX
@@ -35,6 +39,10 @@ RESULTS = "depot/results"
 """Below the master's folder."""
 MAX_JOB_BYTES = 256 << 20
 DIGEST_HEADER = "X-Sha256"
+_PATIENCE = 64 << 10
+"""Bytes of a refused body that are let pass, so that whoever sends it reads the answer."""
+_NO_PASSWORD = (401, "the dispatcher's password is needed")
+_TOO_LARGE = (413, f"a job is at most {MAX_JOB_BYTES:,} bytes")
 
 
 class Depot(BuildbotService):
@@ -53,9 +61,48 @@ class Depot(BuildbotService):
         yield super().reconfigService()
         if self._port is not None:
             yield self._port.disownServiceParent()
-        site = server.Site(Root(Path(folder)))
+        site = make_site(Root(Path(folder)))
         self._port = strports.service(port, site)
         yield self._port.setServiceParent(self)
+
+
+def make_site(root: Root) -> server.Site:
+    """The server of all paths."""
+    site = server.Site(root)
+    site.requestFactory = functools.partial(_Request, root.allowed)
+    return site
+
+
+class _Request(server.Request):  # type: ignore[misc]  Twisted tells no types
+    """Keeps nothing of a body that is refused, and hangs up when there is much of it."""
+
+    def __init__(self, allowed: Callable[[str], bool], *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._allowed = allowed
+        self._refusal: tuple[int, str] | None = None
+        self._came = 0
+
+    def gotLength(self, length: int | None) -> None:  # noqa: N802  Twisted's name
+        """All headers are here, and the body is not."""
+        if not self._allowed(self.getHeader("Authorization") or ""):
+            self._refusal = _NO_PASSWORD
+        elif length is not None and length > MAX_JOB_BYTES:
+            self._refusal = _TOO_LARGE
+        super().gotLength(0 if self._refusal else length)
+
+    def handleContentChunk(self, data: bytes) -> None:  # noqa: N802  Twisted's name
+        """A part of the body."""
+        self._came += len(data)
+        if self._came > MAX_JOB_BYTES:
+            self._refusal = self._refusal or _TOO_LARGE
+        if self._refusal is None:
+            super().handleContentChunk(data)
+        elif self._came > _PATIENCE and not self.channel.transport.disconnecting:
+            code, text = self._refusal
+            head = f"HTTP/1.1 {code} {http.RESPONSES[code].decode()}\r\nConnection: close\r\n"
+            body = f"Content-Length: {len(text) + 1}\r\n\r\n{text}\n"
+            self.channel.transport.write((head + body).encode())
+            self.channel.loseConnection()
 
 
 class Root(resource.Resource):
@@ -72,9 +119,9 @@ class Root(resource.Resource):
 
     def render(self, request: Any) -> Any:
         """Twisted's entry for every method."""
-        if not self._allowed(request.getHeader("Authorization") or ""):
+        if not self.allowed(request.getHeader("Authorization") or ""):
             request.setHeader("WWW-Authenticate", 'Basic realm="depot"')
-            return _say(request, 401, "the dispatcher's password is needed")
+            return _say(request, *_NO_PASSWORD)
         path = "/".join(part.decode("utf-8", "replace") for part in request.postpath)
         handlers: dict[tuple[bytes, str], Callable[[Any, str], Any]] = {
             (b"GET", "fleet"): self._fleet,
@@ -89,7 +136,8 @@ class Root(resource.Resource):
             return _say(request, 404, "there is no such thing")
         return handler(request, name)
 
-    def _allowed(self, header: str) -> bool:
+    def allowed(self, header: str) -> bool:
+        """Whether a request with this `Authorization` is the dispatcher's."""
         kind, _, value = header.partition(" ")
         try:
             given = base64.b64decode(value, validate=True)
@@ -103,7 +151,7 @@ class Root(resource.Resource):
     def _put(self, request: Any, name: str) -> Any:
         data = request.content.read(MAX_JOB_BYTES + 1)
         if len(data) > MAX_JOB_BYTES or "/" in name:
-            return _say(request, 413, f"a job is at most {MAX_JOB_BYTES:,} bytes")
+            return _say(request, *_TOO_LARGE)
         if hashlib.sha256(data).hexdigest() != request.getHeader(DIGEST_HEADER):
             return _say(request, 400, "the job arrived damaged")
         path = self._folder / JOBS / name
@@ -116,8 +164,11 @@ class Root(resource.Resource):
         return _file(request, self._folder / RESULTS / name)
 
     def _delete(self, request: Any, name: str) -> Any:
-        (self._folder / JOBS / name).unlink(missing_ok=True)
-        shutil.rmtree(self._folder / RESULTS / name.removesuffix(SUFFIX), ignore_errors=True)
+        job = name.removesuffix(SUFFIX)
+        for path in (self._folder / JOBS).glob(f"*{SUFFIX}"):
+            if path.name.removesuffix(SUFFIX).partition("+")[0] == job:
+                path.unlink(missing_ok=True)
+        shutil.rmtree(self._folder / RESULTS / job, ignore_errors=True)
         return _say(request, 200, "gone")
 
 

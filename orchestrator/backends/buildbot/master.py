@@ -16,6 +16,7 @@ from orchestrator.backends.buildbot.fleet import (
     AVOID_FIELD,
     DEPOT_FIELD,
     DISPATCHER,
+    PARCEL_FIELD,
     SCHEDULER,
     SECRETS,
     SUFFIX,
@@ -34,8 +35,9 @@ _QUIET_S = 3600
 _END_S = 60
 """After SIGTERM, for containers to be removed."""
 _UNPACK = (
-    "rm -rf job && mkdir job && tar -xzf job.tar.gz -C job && "
-    # what an interrupted attempt at the same job left is gone on with, anything else is not
+    "rm -rf job out.tar.gz && mkdir job && tar -xzf job.tar.gz -C job && "
+    # what an interrupted attempt at the same job left is gone on with, anything else is not; where
+    # the machine is an agent, `lh-ci exec` also sees to it that it was for the same warrant
     "{ cmp -s job/order.json out/order.json || rm -rf out; }"
 )
 _EXITS = {
@@ -105,6 +107,9 @@ def _scheduler(pools: list[str], fleet: Fleet) -> Any:
         codebases=[util.CodebaseParameter(codebase="", hide=True)],
         properties=[
             util.StringParameter(name="job", required=True, regex=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$"),
+            util.StringParameter(
+                name=PARCEL_FIELD, required=True, regex=r"^[A-Za-z0-9_][A-Za-z0-9_.+-]*$"
+            ),
             util.StringParameter(name=AVOID_FIELD, default=""),
             util.StringParameter(name=AGENTS_FIELD, default=""),
             # dispatchers know where REST is, and learn from it where the depot is
@@ -138,7 +143,7 @@ def _factory() -> Any:
         [
             steps.FileDownload(
                 name="job",
-                mastersrc=util.Interpolate(f"{JOBS}/%(prop:job)s.tar.gz"),
+                mastersrc=util.Interpolate(f"{JOBS}/%(prop:{PARCEL_FIELD})s.tar.gz"),
                 workerdest="job.tar.gz",
                 workdir="build",
                 blocksize=256 << 10,
@@ -157,7 +162,7 @@ def _factory() -> Any:
                 sigtermTime=_END_S,
                 **common,
             ),
-            steps.ShellCommand(name="pack", command=["sh", "-c", PACK], alwaysRun=True, **common),
+            steps.ShellCommand(name="pack", command=list(PACK), alwaysRun=True, **common),
             steps.FileUpload(
                 name="results",
                 workersrc=PACKED,

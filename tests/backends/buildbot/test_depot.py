@@ -5,12 +5,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytest.importorskip("buildbot")
+
+from twisted.internet.error import ConnectionDone
+from twisted.python.failure import Failure
 
 from orchestrator.backends.buildbot import depot
 from orchestrator.backends.buildbot.fleet import DISPATCHER, make_fleet, parse_worker, passwords
@@ -130,3 +134,96 @@ def test_what_is_over_is_removed(folder: Path) -> None:
     assert ask(folder, "DELETE", "jobs/a.tar.gz")[0] == 200
     assert [path.name for path in results.iterdir()] == ["ab"]
     assert not (folder / "depot/jobs/a.tar.gz").exists()
+
+
+class TestOverTheWire:
+    """What Twisted makes of bytes as they come in."""
+
+    @pytest.fixture
+    def send(self, folder: Path) -> Iterator[Callable[..., tuple[Any, list[int | None]]]]:
+        """Sends a request in parts; gives the transport, and what room was made for bodies."""
+        from twisted.internet.task import Clock
+        from twisted.internet.testing import StringTransport
+        from twisted.web import http
+
+        rooms: list[int | None] = []
+        channels = []
+
+        def make_room(length: int | None) -> io.BytesIO:
+            rooms.append(length)
+            return io.BytesIO()
+
+        def send(*parts: bytes) -> tuple[StringTransport, list[int | None]]:
+            site = depot.make_site(depot.Root(folder))
+            site.reactor = Clock()
+            channel = site.buildProtocol(None)
+            transport = StringTransport()
+            channel.makeConnection(transport)
+            channels.append(channel)
+            for part in parts:
+                channel.dataReceived(part)
+            return transport, rooms
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(http, "_getContentFile", make_room)
+            yield send
+        for channel in channels:
+            channel.connectionLost(Failure(ConnectionDone()))
+
+    def head(self, folder: Path, length: str, password: str = "") -> bytes:
+        password = password or passwords(folder, [DISPATCHER])[DISPATCHER]
+        login = base64.b64encode(f"{DISPATCHER}:{password}".encode()).decode()
+        digest = hashlib.sha256(b"job").hexdigest()
+        lines = ["PUT /jobs/a.tar.gz HTTP/1.1", "Host: x", f"Authorization: Basic {login}"]
+        lines += [f"{depot.DIGEST_HEADER}: {digest}", length]
+        return "\r\n".join([*lines, "", ""]).encode()
+
+    @pytest.mark.parametrize("length", [f"Content-Length: {1 << 40}", "Transfer-Encoding: chunked"])
+    def test_nothing_is_kept_of_what_strangers_send(
+        self, folder: Path, send: Callable[..., tuple[Any, list[int | None]]], length: str
+    ) -> None:
+        block = b"\0" * (16 << 10)
+        chunk = b"%x\r\n%b\r\n" % (len(block), block) if "chunked" in length else block
+        transport, rooms = send(self.head(folder, length, "wrong"), *[chunk] * 8)
+        assert transport.value().startswith(b"HTTP/1.1 401 Unauthorized\r\n")
+        assert transport.value().count(b"HTTP/1.1") == 1
+        assert transport.disconnecting
+        assert rooms == [0]
+        assert not (folder / "depot").exists()
+
+    def test_a_little_is_read_so_that_the_answer_is(
+        self, folder: Path, send: Callable[..., tuple[Any, list[int | None]]]
+    ) -> None:
+        transport, rooms = send(self.head(folder, "Content-Length: 3", "wrong"), b"job")
+        assert transport.value().startswith(b"HTTP/1.1 401 Unauthorized\r\n")
+        assert (rooms, transport.disconnecting) == ([0], False)
+
+    def test_no_more_than_a_job_is_kept(
+        self,
+        folder: Path,
+        send: Callable[..., tuple[Any, list[int | None]]],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr(depot, "MAX_JOB_BYTES", 100)
+        head = self.head(folder, "Transfer-Encoding: chunked")
+        transport, rooms = send(head, *[b"5000\r\n" + b"\0" * 0x5000 + b"\r\n"] * 5)
+        assert transport.value().startswith(b"HTTP/1.1 413 ")
+        assert (rooms, transport.disconnecting) == ([None], True)
+        transport, rooms = send(self.head(folder, f"Content-Length: {1 << 40}"), b"\0" * (1 << 17))
+        assert transport.value().startswith(b"HTTP/1.1 413 ")
+        assert rooms == [None, 0]
+
+    def test_the_dispatcher_is_heard(
+        self, folder: Path, send: Callable[..., tuple[Any, list[int | None]]]
+    ) -> None:
+        transport, _ = send(self.head(folder, "Content-Length: 3"), b"j", b"ob")
+        assert transport.value().startswith(b"HTTP/1.1 201 Created\r\n")
+        assert (folder / "depot/jobs/a.tar.gz").read_bytes() == b"job"
+
+
+def test_every_submission_of_a_job_is_removed_with_it(folder: Path) -> None:
+    for name in ("a", "a+1", "a+2", "ab", "b+1"):
+        assert ask(folder, "PUT", f"jobs/{name}.tar.gz", name.encode())[0] == 201
+    assert ask(folder, "DELETE", "jobs/a.tar.gz")[0] == 200
+    left = sorted(path.name for path in (folder / "depot/jobs").iterdir())
+    assert left == ["ab.tar.gz", "b+1.tar.gz"]
