@@ -6,7 +6,7 @@ job=$LIGHTHOUSE_JOB
 case $job in
 '' | *[!A-Za-z0-9._-]*) echo "no id of a job: $job" >&2 && exit 2 ;;
 esac
-PATH="$(.ci/setup):$PATH"
+PATH="$(.ci/setup '[fleet]'):$PATH"
 rm -rf job out out.tar.gz back plan
 buildkite-agent meta-data get lighthouse-slip --default '' >slip.txt
 if [ ! -s slip.txt ]; then
@@ -16,7 +16,7 @@ fi
 lh-ci receive slip.txt job
 code=0
 lh-ci exec job/job.json --out out || code=$?
-tar -czf out.tar.gz --exclude=./lock --exclude=./jobs -C out .
+lh-ci pack out out.tar.gz
 mkdir back
 mv out.tar.gz "back/$job.tar.gz"
 buildkite-agent artifact upload "back/$job.tar.gz"

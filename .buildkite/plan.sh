@@ -8,7 +8,7 @@ if [ -n "$steps" ]; then
   printf '%s' "$steps" | buildkite-agent pipeline upload --no-interpolation
   exit
 fi
-PATH="$(.ci/setup):$PATH"
+PATH="$(.ci/setup '[fleet]'):$PATH"
 rm -rf plan
 # shellcheck disable=SC2086 # words
 lh-ci plan --branch "${BUILDKITE_BRANCH:-main}" --format buildkite --out plan -- ${SELECTION:-} >steps.json

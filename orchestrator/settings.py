@@ -211,7 +211,19 @@ class Settings:
             parse=_agent,
             kind="vendor-name",
             default="none: the machine is nobody's agent",
-            help="The registered agent that this machine is, as in `agents/<vendor>-<name>.yaml`.",
+            help="The registered agent that this machine is, as in `agents/<vendor>-<name>.yaml`: "
+            "it runs only what the orchestrator signed for it, and signs what comes of it.",
+        ),
+    ] = None
+    orchestrator_key: Annotated[
+        Secret | None,
+        Setting(
+            variable="LH_ORCHESTRATOR_KEY",
+            parse=_secret,
+            kind="secret",
+            default="the keys of `orchestrator` in the state folder",
+            help="The orchestrator's private key, where a service keeps it as a secret: the one "
+            "line between the first and the last of its file.",
         ),
     ] = None
     python: Annotated[

@@ -6,6 +6,8 @@ who collects, and each job, as a line of text, to whoever runs it.
 
 from __future__ import annotations
 
+import dataclasses
+import datetime as dt
 import json
 import shutil
 import tempfile
@@ -19,6 +21,7 @@ from orchestrator.backends.executing import Ordered
 from orchestrator.backends.intake import IntakeError, Taken
 from orchestrator.backends.ordering import Terms
 from orchestrator.backends.placing import Placed
+from orchestrator.backends.signing import Signing, files, has_warrants
 from orchestrator.errors import InfrastructureError
 from orchestrator.order import JOB_FILE, ORDER_FILE
 from orchestrator.results.files import write_atomically
@@ -41,8 +44,23 @@ class Collected:
     """What was odd, for people."""
 
 
-def write(folder: Path, run: Run, placed: Sequence[Placed], terms: Terms) -> None:
+def write(
+    folder: Path,
+    run: Run,
+    placed: Sequence[Placed],
+    terms: Terms,
+    signing: Signing | None,
+    now: dt.datetime,
+) -> None:
     """Writes the documents of all jobs into the run, and as texts beside it.
+
+    Args:
+        folder: of the plan.
+        run: in that folder.
+        placed: the jobs.
+        terms: what their orders have in common.
+        signing: signs those for registered agents; None: nobody does.
+        now: aware of its time zone.
 
     Raises:
         UsageError: a job needs a file that is not in the repository.
@@ -51,7 +69,8 @@ def write(folder: Path, run: Run, placed: Sequence[Placed], terms: Terms) -> Non
     """
     quiet = [cell.id for each in placed if each.probation for cell in each.job.cells]
     write_atomically(folder / _PROBATION, json.dumps(quiet, indent=1).encode())
-    for job in (each.job for each in placed):
+    for each in placed:
+        job = each.job
         slip.check_travels(job, terms.config.root)
         kept = run.job_folder(job.id)
         with tempfile.TemporaryDirectory(dir=run.folder, prefix=".") as temporary:
@@ -60,11 +79,23 @@ def write(folder: Path, run: Run, placed: Sequence[Placed], terms: Terms) -> Non
             ordering.write(whole, job, terms)
             for name in (JOB_FILE, ORDER_FILE):
                 shutil.copyfile(whole / name, kept / name)
-        write_atomically(folder / SLIPS / f"{kept.name}.txt", f"{slip.encode(kept)}\n".encode())
+            if signing is not None and not each.hosted:
+                takers = (each.agent,) if each.agent else None
+                ordered = executing.read(whole)
+                made = signing.warrants(run, ordered, ordered.order.job, now, takers)
+                for name, data in files(made).items():
+                    write_atomically(whole / name, data)
+            text = slip.encode(whole)
+        write_atomically(folder / SLIPS / f"{kept.name}.txt", f"{text}\n".encode())
 
 
-def collect(run: Run, back: Path, clock: Clock, say: Callable[[str], None]) -> Collected:
+def collect(
+    run: Run, back: Path, clock: Clock, say: Callable[[str], None], signing: Signing
+) -> Collected:
     """Takes all that came back into the record of its run; a job of which nothing did is `miss`.
+
+    What comes of a job that was signed has to be signed by who it was given to. What comes of
+    another one is taken as it is, and is no agent's.
 
     Safe to repeat.
 
@@ -74,6 +105,7 @@ def collect(run: Run, back: Path, clock: Clock, say: Callable[[str], None]) -> C
             job, the first that is whole counts.
         clock: what the record goes by.
         say: gets a line for people about each job.
+        signing: checks what is signed.
 
     Raises:
         InfrastructureError: the record cannot be written.
@@ -85,7 +117,7 @@ def collect(run: Run, back: Path, clock: Clock, say: Callable[[str], None]) -> C
     for folder in sorted((run.folder / "jobs").iterdir()):
         ordered = executing.read(folder)
         job = ordered.order.job
-        taken, why = _first_whole(run, ordered, found.pop(job, []))
+        taken, why = _first_whole(run, ordered, found.pop(job, []), clock, signing)
         if taken is None:
             say(f"job   {job}: {why}")
             results += intake.lose(run, ordered, {}, why, clock.now())
@@ -106,16 +138,28 @@ def _parcels(back: Path) -> dict[str, list[Path]]:
     return found
 
 
-def _first_whole(run: Run, ordered: Ordered, archives: Sequence[Path]) -> tuple[Taken | None, str]:
+def _first_whole(
+    run: Run, ordered: Ordered, archives: Sequence[Path], clock: Clock, signing: Signing
+) -> tuple[Taken | None, str]:
     """What was taken in, and what was wrong with other parcels, or that there were more."""
     if not archives:
         return None, "nothing came back of it: no machine took it, or the one that did was lost"
     wrong = []
+    key = ordered.order.job
+    signing = dataclasses.replace(signing, unsigned=not has_warrants(run, key))
     for number, archive in enumerate(archives, 1):
         with tempfile.TemporaryDirectory(dir=run.folder, prefix=".") as temporary:
             try:
-                parcel.unpack(archive, Path(temporary) / "out")
-                taken = intake.take_in(run, ordered, Path(temporary) / "out", {})
+                taken = signing.take(
+                    run,
+                    ordered,
+                    archive,
+                    Path(temporary) / "out",
+                    key=key,
+                    machine="",
+                    numbers={},
+                    now=clock.now(),
+                )
             except (parcel.ParcelError, IntakeError) as error:
                 wrong.append(str(error))
                 continue

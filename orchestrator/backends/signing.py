@@ -224,6 +224,11 @@ UNSIGNED = Signing(agents={}, backend="", office=None, unsigned=True)
 """Where nobody signs anything."""
 
 
+def has_warrants(run: Run, key: str) -> bool:
+    """Whether a submission was signed."""
+    return _path(run, key).exists()
+
+
 def files(warrants: Mapping[str, bytes]) -> dict[str, bytes]:
     """Warrants by their names in a job's folder."""
     return {envelope.path_of(agent): data for agent, data in warrants.items()}

@@ -2,7 +2,8 @@
 
 A job's folder has its documents, the harness, workloads and goldens. All but the documents are in
 the checkout of the commit that the job was planned in, and the documents have the digest of each:
-so only they travel, and the folder is made again, byte for byte, where the job is run.
+so only they travel, with the job's warrants, and the folder is made again, byte for byte, where the
+job is run.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import base64
 import binascii
 import hashlib
 import json
+import re
 import tempfile
 import zlib
 from pathlib import Path
@@ -18,22 +20,26 @@ from pathlib import Path
 from orchestrator import records
 from orchestrator.backends import jobdir, parcel
 from orchestrator.errors import InfrastructureError, UsageError
+from orchestrator.fleet.folder import WARRANTS
 from orchestrator.job import Job, is_plain_path
 from orchestrator.order import JOB_FILE, ORDER_FILE
 from orchestrator.results.files import write_atomically
 
+_WARRANT = re.compile(rf"{WARRANTS}/[a-z0-9][a-z0-9-]*\.json")
 _MAX_BYTES = 64 << 20
 """Of both documents; a thousand cells have a tenth of it."""
 
 
 def encode(folder: Path) -> str:
-    """The documents of a job's folder.
+    """The documents of a job's folder, and its warrants.
 
     Raises:
         InfrastructureError: they cannot be read.
     """
     try:
-        documents = {name: (folder / name).read_text("utf-8") for name in (JOB_FILE, ORDER_FILE)}
+        warrants = sorted(path.name for path in (folder / WARRANTS).glob("*.json"))
+        names = (JOB_FILE, ORDER_FILE, *(f"{WARRANTS}/{name}" for name in warrants))
+        documents = {name: (folder / name).read_text("utf-8") for name in names}
     except OSError as error:
         raise InfrastructureError(f"{folder}: {error.strerror or error}") from error
     packed = zlib.compress(json.dumps(documents, sort_keys=True).encode(), 9)
@@ -117,6 +123,9 @@ def _documents(text: str) -> dict[str, str]:
         found = json.loads(data)
     except (binascii.Error, zlib.error, ValueError, RecursionError) as error:
         raise UsageError(f"the job that was handed over is damaged: {error}") from error
-    if not isinstance(found, dict) or set(found) != {JOB_FILE, ORDER_FILE}:
+    needed = {JOB_FILE, ORDER_FILE}
+    if not isinstance(found, dict) or not needed <= set(found):
         raise UsageError("what was handed over is no job")
+    if odd := [name for name in found if name not in needed and not _WARRANT.fullmatch(name)]:
+        raise UsageError(f"the job that was handed over has {odd[0]!r:.80}, which no job has")
     return {name: str(document) for name, document in found.items()}

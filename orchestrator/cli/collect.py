@@ -37,11 +37,13 @@ from orchestrator.results.files import unwritable
 def command(app: App, /, plan: Path, results: Path, summary: Path | None) -> int:
     """Take the results of all jobs of PLAN into its run, a folder below PLAN/runs.
 
-    PLAN is what `lh-ci plan --out` wrote. A job of which nothing came back is a `miss`. Exit codes
-    are those of `lh-ci run`, but for cells on probation.
+    PLAN is what `lh-ci plan --out` wrote. A job of which nothing came back is a `miss`; what comes
+    of a signed job counts only as signed by the agent that it was given to. Exit codes are those
+    of `lh-ci run`, but for cells on probation.
     """
     from orchestrator.backends import planned
     from orchestrator.cli.report import blocks, console
+    from orchestrator.cli.trust import collecting
     from orchestrator.results.markdown import summarise
     from orchestrator.results.store import utc
     from orchestrator.results.verdict import exit_code
@@ -50,7 +52,11 @@ def command(app: App, /, plan: Path, results: Path, summary: Path | None) -> int
     run = planned.only_run(Path.cwd() / plan)
     with run.claimed():
         collected = planned.collect(
-            run, Path.cwd() / results, app.services.clock, lambda line: click.echo(plain(line))
+            run,
+            Path.cwd() / results,
+            app.services.clock,
+            lambda line: click.echo(plain(line)),
+            collecting(app),
         )
         info = run.info()
         environments = {(e.stack, e.digest): e for i in collected.infos for e in i.environments}

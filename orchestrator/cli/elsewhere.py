@@ -142,7 +142,7 @@ def _github(app: App, repository: str, say: Say) -> Elsewhere:
     from orchestrator.backends.github.backend import GitHubBackend, service
 
     web = _web(app, service(app.settings.github_api), app.settings.github_token, say)
-    commit, branch = _head(app)
+    commit, branch = head(app)
     return GitHubBackend(
         web,
         repository,
@@ -157,7 +157,7 @@ def _buildkite(app: App, pipeline: str, say: Say) -> Elsewhere:
     from orchestrator.backends.buildkite.backend import BuildkiteBackend, service
 
     web = _web(app, service(app.settings.buildkite_api), app.settings.buildkite_token, say)
-    commit, branch = _head(app)
+    commit, branch = head(app)
     return BuildkiteBackend(
         web,
         pipeline,
@@ -185,21 +185,30 @@ def _registered(app: App, backend: BackendName, branch: str) -> RegisteredMachin
     return RegisteredMachines(load_fleet(app.root).agents, backend, branch)
 
 
-def _head(app: App) -> tuple[str, str]:
-    """Commit and branch of the checkout."""
+def head(app: App) -> tuple[str, str]:
+    """Commit and branch of the checkout.
 
-    def git(*words: str) -> str:
-        argv = ["git", "-C", str(app.root), *words]
-        try:
-            done = subprocess.run(argv, capture_output=True, text=True, check=False)
-        except OSError as error:
-            raise InfrastructureError(f"git cannot be run: {error.strerror}") from error
-        if done.returncode:
-            raise UsageError(
-                f"{app.root} is no checkout with a commit, and machines elsewhere work in one of "
-                f"the same commit: {done.stderr.strip()[:200]}"
-            )
-        return done.stdout.strip()
+    Raises:
+        UsageError: it is none, or has no commit.
+    """
+    branch = git(app, "rev-parse", "--abbrev-ref", "HEAD")
+    return git(app, "rev-parse", "HEAD"), "main" if branch == "HEAD" else branch
 
-    branch = git("rev-parse", "--abbrev-ref", "HEAD")
-    return git("rev-parse", "HEAD"), "main" if branch == "HEAD" else branch
+
+def git(app: App, *words: str) -> str:
+    """What git says of the checkout.
+
+    Raises:
+        UsageError: it is none, or has no commit.
+    """
+    argv = ["git", "-C", str(app.root), *words]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise InfrastructureError(f"git cannot be run: {error.strerror}") from error
+    if done.returncode:
+        raise UsageError(
+            f"{app.root} is no checkout with a commit, and machines elsewhere work in one of "
+            f"the same commit: {done.stderr.strip()[:200]}"
+        )
+    return done.stdout.strip()

@@ -150,13 +150,24 @@ def _write(app: App, run: Run, folder: Path, plan: RunPlan, placed: tuple[Placed
     from orchestrator import __version__
     from orchestrator.backends import planned
     from orchestrator.cli.remote import order_terms
+    from orchestrator.cli.trust import planned_signing
     from orchestrator.config.declare import declare
     from orchestrator.results.schema import RunInfo
     from orchestrator.results.store import utc
 
     run.write_plan(plan)
     run.write_declared(declare(app.config))
-    planned.write(folder, run, placed, order_terms(app, run, plan))
+    form = plan.options.backend
+    signing = planned_signing(app, form) if form in _FORGES else None
+    now = app.services.clock.now()
+    planned.write(folder, run, placed, order_terms(app, run, plan), signing, now)
+    unsigned = [each for each in placed if not each.hosted]
+    if form in _FORGES and signing is None and unsigned:
+        click.echo(
+            f"note  {plural(len(unsigned), 'job')} for registered agents not signed: there is no "
+            "key of the orchestrator here, and agents that have LH_AGENT run no such job",
+            err=True,
+        )
     run.write_info(
         RunInfo(
             run=run.name,

@@ -12,6 +12,7 @@ from orchestrator.cli.app import App
 from orchestrator.cli.elsewhere import Fleet, connect
 from orchestrator.cli.running import Ran, interrupted, merged, terms, waiting_jobs
 from orchestrator.cli.selecting import Chosen
+from orchestrator.cli.trust import signing
 from orchestrator.job import Job
 from orchestrator.plan import split_job
 from orchestrator.results.schema import RunInfo, RunPlan
@@ -29,18 +30,20 @@ _MOST_CELLS = 100
 """A job of more is split: some services take no larger text."""
 
 
-def serving(app: App, backend: str, master: str) -> Serving | None:
+def serving(app: App, backend: str, master: str, *, unsigned: bool = False) -> Serving | None:
     """The machines to plan for; None: this one.
 
     Raises:
-        UsageError: no password, or it is refused.
+        UsageError: no password, or it is refused; or nothing can be signed, and has to be.
         InfrastructureError: the master does not answer.
     """
     if backend == "local":
         return None
     import click
 
-    return connect(app, backend, master, lambda line: click.echo(f"note  {line}", err=True)).fleet()
+    there = connect(app, backend, master, lambda line: click.echo(f"note  {line}", err=True))
+    signing(app, backend, unsigned=unsigned)  # before anything is asked, or planned
+    return there.fleet()
 
 
 def execute(
@@ -61,10 +64,15 @@ def execute(
 
     clock, options = app.services.clock, plan.options
     backend = connect(app, options.backend, options.master, reporter.note)
+    trust = signing(app, options.backend, unsigned=options.unsigned)
+    if options.unsigned:
+        reporter.note("--unsigned: results of machines that are not registered are taken")
     with run.claimed():
         before, started = run.latest(), clock.monotonic()
         waiting = set(run.unfinished())
-        machines = _Machines(run, _info(app, run, f"{backend.name} at {backend.where}"))
+        note = f"{backend.name} at {backend.where}"
+        note += ", --unsigned" if options.unsigned else ""
+        machines = _Machines(run, _info(app, run, note))
         dispatcher = Dispatcher(
             run,
             backend,
@@ -73,6 +81,7 @@ def execute(
             clock=clock,
             enough=(lambda results: is_red(results.values())) if fail_fast else None,
             heard=machines.heard,
+            signing=trust,
         )
         try:
             with stopping(reporter.note):

@@ -37,9 +37,9 @@ from orchestrator.cli.report import (
 from orchestrator.cli.resuming import find_unfinished, split_resume
 from orchestrator.cli.selecting import Asked, Chosen, choose, require_runnable, skips
 from orchestrator.config.declare import declare
-from orchestrator.errors import ExitCode
+from orchestrator.errors import ExitCode, UsageError
 from orchestrator.job import Keep
-from orchestrator.plan import PlannedCell, make_jobs
+from orchestrator.plan import PlannedCell, Serving, make_jobs
 from orchestrator.results.schema import RunOptions, RunPlan
 from orchestrator.results.store import Run
 from orchestrator.results.verdict import exit_code
@@ -117,6 +117,11 @@ from orchestrator.text import plain, plural
     help="Run jobs on this machine as agents do: each by `lh-ci exec` in a process of its own, "
     "which goes on when this command ends. --resume waits for it again.",
 )
+@click.option(
+    "--unsigned",
+    is_flag=True,
+    help="Take results of machines that are not registered, too: for trials on your own.",
+)
 @click.option("--timings", "with_timings", is_flag=True, help="Say where the time went.")
 @click.option("--dry-run", is_flag=True, help="Print what would run, and do nothing.")
 @json_option
@@ -134,7 +139,7 @@ def command(ctx: click.Context, app: App, /, **given: Any) -> int:
         run = find_unfinished(ctx, app, resume, wanted)
         return _run(app, run, run.plan(), given)
     given["master"] = address(app, given["backend"], given["master"], as_agent=given["as_agent"])
-    where = remote.serving(app, given["backend"], given["master"]) or app.host
+    where = _where(app, given) or app.host
     chosen = remote.judged(where, choose(app.config, where, wanted, Path.cwd()))
     require_runnable(app.config, wanted, chosen)
     plan = _plan(app, wanted, chosen, given)
@@ -142,6 +147,13 @@ def command(ctx: click.Context, app: App, /, **given: Any) -> int:
         _print_plan(plan, as_json=given["as_json"])
         return ExitCode.OK
     return _run(app, None, plan, given)
+
+
+def _where(app: App, given: dict[str, Any]) -> Serving | None:
+    """The machines elsewhere that cells are for; None: this one."""
+    if given["backend"] == "local" and given["unsigned"]:
+        raise UsageError("--unsigned needs a --backend elsewhere, such as buildbot")
+    return remote.serving(app, given["backend"], given["master"], unsigned=given["unsigned"])
 
 
 def _plan(app: App, wanted: Asked, chosen: Chosen, given: dict[str, Any]) -> RunPlan:
@@ -155,6 +167,7 @@ def _plan(app: App, wanted: Asked, chosen: Chosen, given: dict[str, Any]) -> Run
         timeout_s=given["timeout"],
         backend=given["backend"],
         master=given["master"],
+        unsigned=given["unsigned"],
     )
     return RunPlan(
         selection=wanted.words(),

@@ -91,6 +91,8 @@ class RunOptions:
     """`local`: this machine. Else what hands jobs to others."""
     master: str = ""
     """The address of what does."""
+    unsigned: bool = False
+    """Results of machines that are not registered are taken, too."""
 
 
 @dataclass(frozen=True, kw_only=True)

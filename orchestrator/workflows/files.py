@@ -46,7 +46,7 @@ def render(matrix: Matrix) -> dict[str, str]:
     words = {
         **{name: f"actions/{name}@{pin}" for name, pin in ACTIONS.items()},
         "argv": " ".join(ARGV),
-        "pack": PACK,
+        "pack": " ".join(PACK),
         "packed": PACKED,
         "python": PYTHON,
         "days-results": DAYS_RESULTS,

@@ -18,7 +18,7 @@ from tests.backends.test_placing import agent
 from tests.cli.conftest import MLP, MLP_F16, SUM, Lab
 from tests.fakes import Play, fail
 
-WORDS = ("run", "torch_cpu", "--backend", "buildbot", "--master", "http://farm/")
+WORDS = ("run", "torch_cpu", "--backend", "buildbot", "--master", "http://farm/", "--unsigned")
 EXPECTED = fail("failed to legalize", "lower:to-llvm")
 
 

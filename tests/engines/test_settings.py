@@ -39,6 +39,7 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
         LH_STATE="/var/lh",
         LH_ROOT=str(tmp_path),
         LH_AGENT="amd-lab-1",
+        LH_ORCHESTRATOR_KEY="three",
         LH_PYTHON=str(python),
         LH_WHEELS=f"{tmp_path}:{tmp_path / 'more'}",
         LH_PIP_ARGS="--index-url 'https://mirror.example/a b'",
@@ -64,6 +65,7 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
         state=Path("/var/lh"),
         root=tmp_path,
         agent="amd-lab-1",
+        orchestrator_key=Secret("three"),
         python=python,
         wheels=(tmp_path, tmp_path / "more"),
         pip_args=("--index-url", "https://mirror.example/a b"),
@@ -95,7 +97,7 @@ def test_the_test_above_sets_every_setting() -> None:
         *("LH_ROOT", "LH_BUILDBOT_MASTER", "LH_BUILDBOT_PASSWORD", "LH_GPU_DEVICE"),
         *("LH_GITHUB_REPOSITORY", "LH_GITHUB_TOKEN", "LH_GITHUB_API"),
         *("LH_BUILDKITE_PIPELINE", "LH_BUILDKITE_TOKEN", "LH_BUILDKITE_API"),
-        *("LH_AGENT", "LH_ROCM", "LH_STORE"),
+        *("LH_AGENT", "LH_ORCHESTRATOR_KEY", "LH_ROCM", "LH_STORE"),
     }
 
 

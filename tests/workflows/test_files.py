@@ -132,11 +132,12 @@ def test_every_backend_runs_one_argv() -> None:
     assert line == "lh-ci exec job/job.json --out out"
     script = FILES[".buildkite/job.sh"].splitlines()
     assert f"{line} || code=$?" in script
-    assert PACK in script
+    assert shlex.join(PACK) == "lh-ci pack out out.tar.gz"
+    assert shlex.join(PACK) in script
     action = yaml.safe_load(FILES[".github/actions/exec/action.yml"])["runs"]["steps"]
     runs = [step.get("run", "") for step in action]
     assert [run.partition(" && ")[2] for run in runs if "exec" in run] == [line]
-    assert any(run.startswith(PACK) for run in runs)
+    assert any(f" && {shlex.join(PACK)} && " in run for run in runs)
 
 
 def test_vendors_choose_among_the_pools() -> None:

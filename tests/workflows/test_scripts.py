@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.backends.contract import ARGV
+from orchestrator.backends.contract import ARGV, PACK
 
 ROOT = Path(__file__).parents[2]
 JOB = "r.pytorch.amd-cpu.1"
@@ -46,6 +46,7 @@ case $1 in
 plan) mkdir -p plan/slips plan/runs/r && echo slip >plan/slips/JOB.txt && echo '{"steps":[]}' ;;
 receive) mkdir job && cp "$2" job/job.json ;;
 exec) mkdir out && echo done >out/exec.json && exit "${EXIT:-0}" ;;
+pack) tar -czf "$3" -C "$2" . ;;
 collect) ls "$4" >"$STORE/back-at-collect"; echo summary >summary.md; exit "${EXIT:-0}" ;;
 esac
 """
@@ -96,7 +97,7 @@ def test_a_job_runs_the_one_argv_and_its_results_are_uploaded(
     monkeypatch.setenv("EXIT", str(code))
     for _ in range(2):  # a checkout that an earlier job worked in is fine
         assert run(shop, "job") == code
-        assert " ".join(ARGV) in calls(shop)
+        assert [" ".join(ARGV), " ".join(PACK)] == calls(shop)[-3:-1]
     with tarfile.open(shop / f"store/back/{JOB}.tar.gz") as archive:
         assert "./exec.json" in archive.getnames()
     assert (shop / "repo/job/job.json").read_text() == "slip\n"

@@ -93,6 +93,7 @@ def test_a_job_is_submitted_once(lab: Lab, parcel: Parcel) -> None:
     assert sent["params"] == {
         "builderNames": ["amd-cpu"],
         "job": JOB,
+        "parcel": JOB,
         "reason": JOB,
         "priority": 10,
         "avoid": "old",

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Takes in what all jobs of a build came to, and shows it on the build's page.
 set -eu
-PATH="$(.ci/setup):$PATH"
+PATH="$(.ci/setup '[fleet]'):$PATH"
 rm -rf plan back && mkdir back
 buildkite-agent artifact download plan.tar.gz .
 tar -xzf plan.tar.gz

@@ -5,7 +5,7 @@ job=$LIGHTHOUSE_JOB
 case $job in
 '' | *[!A-Za-z0-9._-]*) echo "no id of a job: $job" >&2 && exit 2 ;;
 esac
-PATH="$(.ci/setup):$PATH"
+PATH="$(.ci/setup '[fleet]'):$PATH"
 rm -rf job out @packed@ back plan
 buildkite-agent meta-data get lighthouse-slip --default '' >slip.txt
 if [ ! -s slip.txt ]; then
