@@ -190,10 +190,11 @@ class _Reading:
         if found.agent != signer:
             text = f"signed by {signer}, and it says {found.agent:.80}"
             raise Refused(Kind.OTHER_AGENT, text)
-        if found.kind not in set(Kind):
+        kind = next((kind for kind in Kind if kind == found.kind), None)
+        if kind is None:
             raise Refused(Kind.SCHEMA, f"no reason is called {found.kind:.80}")
         self.job = found.job
-        raise _DeclinedError(Kind(found.kind), found.why)
+        raise _DeclinedError(kind, found.why)
 
     def _files(
         self, inflater: Inflater, manifest: Manifest, folder: Path

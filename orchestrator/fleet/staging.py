@@ -42,11 +42,12 @@ def _locked(target: Path) -> tuple[Path, int]:
     """A new folder and the descriptor that holds its lock."""
     while True:
         folder = Path(tempfile.mkdtemp(dir=target, prefix=_INCOMING))
-        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if folder.exists():
-            return folder, lock
-        os.close(lock)  # another one swept it before it was locked
+        with contextlib.suppress(FileNotFoundError):  # another one swept it before it was locked
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if folder.exists():
+                return folder, lock
+            os.close(lock)
 
 
 def _sweep(target: Path) -> None:

@@ -21,6 +21,7 @@ from orchestrator.fleet import keys, packing, signed
 from orchestrator.fleet.bundle import MANIFEST, MANIFEST_TYPE
 from orchestrator.fleet.envelope import Warrant
 from orchestrator.fleet.misses import Kind, kind_of
+from orchestrator.results.files import write_atomically
 from orchestrator.results.lines import Lines
 from orchestrator.results.store import Run
 from tests.backends.farm import Bomb, KilledError, quiet, start_run
@@ -265,7 +266,7 @@ def test_a_dispatcher_that_is_killed_anywhere_knows_its_warrants(
             for name in ("submit", "collect"):
                 patch.setattr(one, name, bomb.wrap(getattr(one, name)))
             patch.setattr(Journal, "add", bomb.wrap(Journal.add))
-            patch.setattr(signing, "write_atomically", bomb.wrap(signing.write_atomically))
+            patch.setattr(signing.__name__ + ".write_atomically", bomb.wrap(write_atomically))
             try:
                 go(one, run)
             except KilledError:

@@ -8,13 +8,14 @@ import json
 import os
 import re
 import tarfile
+import tempfile
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
 from orchestrator.errors import InfrastructureError
-from orchestrator.fleet import intake
+from orchestrator.fleet import staging
 from orchestrator.fleet.archive import Limits
 from orchestrator.fleet.bundle import Names, is_safe
 from orchestrator.fleet.intake import Taken, take
@@ -213,15 +214,15 @@ def test_of_two_at_once_one_is_taken(forge: Forge, monkeypatch: pytest.MonkeyPat
     """The second one arrives while the first is being checked."""
     path = forge.root / "b.results.tar.gz"
     path.write_bytes(forge.bundle())
-    original = intake.settle
+    original = staging.settle
     second: list[Taken | Refusal] = []
 
     def settle(folder: Path, final: Path) -> None:
-        monkeypatch.setattr(intake, "settle", original)
+        monkeypatch.setattr("orchestrator.fleet.intake.settle", original)
         second.append(take(path, forge.desk(), forge.target, now=NOW))
         original(folder, final)
 
-    monkeypatch.setattr(intake, "settle", settle)
+    monkeypatch.setattr("orchestrator.fleet.intake.settle", settle)
     first = forge.send(path)
     assert isinstance(first, Refusal)
     assert first.kind == Kind.REPLAY
@@ -271,3 +272,39 @@ def test_results_are_the_agents_whatever_they_say(forge: Forge) -> None:
     document_ = json.loads(forge.files[f"results/{MLP}.1.json"])
     assert document_["run"] == "another"
     assert taken(forge.send()).results[0].agent == "intel-lab-1"
+
+
+class TestLeftovers:
+    """What a collector that was killed left behind."""
+
+    def test_it_goes_with_the_next_bundle(self, forge: Forge) -> None:
+        (forge.target / ".incoming-dead/results").mkdir(parents=True)
+        (forge.target / ".incoming-dead/results/x.json").write_text("{}")
+        found = taken(forge.send())
+        assert list(forge.target.iterdir()) == [found.folder]
+
+    def test_it_stays_while_somebody_is_at_work(self, forge: Forge) -> None:
+        with staging.staging(forge.target) as mine:
+            (mine / "x").touch()
+            found = taken(forge.send())
+            assert sorted(forge.target.iterdir()) == [mine, found.folder]
+            assert (mine / "x").exists()
+        assert list(forge.target.iterdir()) == [found.folder]
+
+    def test_who_is_swept_before_it_has_its_lock_begins_anew(
+        self, forge: Forge, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        original = tempfile.mkdtemp
+        swept: list[str] = []
+
+        def made(*, dir: Path, prefix: str) -> str:  # noqa: A002  tempfile's name
+            folder = original(dir=dir, prefix=prefix)
+            if not swept:
+                swept.append(folder)
+                staging._sweep(forge.target)
+            return folder
+
+        monkeypatch.setattr("tempfile.mkdtemp", made)
+        with staging.staging(forge.target) as mine:
+            assert mine.is_dir()
+            assert [str(mine)] != swept

@@ -73,7 +73,7 @@ def make_site(root: Root) -> server.Site:
     return site
 
 
-class _Request(server.Request):  # type: ignore[misc]  Twisted tells no types
+class _Request(server.Request):
     """Keeps nothing of a body that is refused, and hangs up when there is much of it."""
 
     def __init__(self, allowed: Callable[[str], bool], *args: Any, **kwargs: Any) -> None:
