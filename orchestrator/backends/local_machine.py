@@ -53,7 +53,7 @@ trap : TERM
 echo "$2" > "$1/{GROUP}"
 {shlex.join(ARGV)}
 code=$?
-{PACK}
+{shlex.join(PACK)}
 echo "$code" > "$1/code" && mv "$1/code" "$1/{EXIT}"
 """
 """One go, in the folder of a submission. `$1`: its own folder, `$2`: its process group."""

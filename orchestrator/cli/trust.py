@@ -32,6 +32,7 @@ def signing(app: App, backend: str, *, unsigned: bool) -> Signing:
     fleet = load_fleet(app.root)
     mine = {name for name, agent in fleet.agents.items() if agent.backend == backend}
     hosted = backend in HOSTING
+    unsigned = unsigned or backend == "local"  # this machine's own processes
     if not mine and not unsigned and not hosted:
         raise UsageError(
             f"no agent with backend {backend} is registered in agents/, and results of machines "

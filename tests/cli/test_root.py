@@ -29,6 +29,7 @@ COMMANDS = [
     "repro",
     "execute",
     "exec",
+    "pack",
     "plan",
     "receive",
     "collect",

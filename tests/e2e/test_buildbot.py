@@ -54,7 +54,15 @@ def site(tmp_path_factory: pytest.TempPathFactory, client: docker.APIClient) -> 
 
 
 def select(*workloads: str, pools: tuple[str, ...]) -> list[str]:
-    words = ["pytorch_cpu", "pytorch_gpu", "--backend", "buildbot", "--variant", "f32"]
+    words = [
+        "pytorch_cpu",
+        "pytorch_gpu",
+        "--backend",
+        "buildbot",
+        "--unsigned",
+        "--variant",
+        "f32",
+    ]
     words += [w for workload in workloads for w in ("--workload", workload)]
     return words + [w for pool in pools for w in ("--pool", pool)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -164,4 +165,4 @@ class PerfectBench(Bench):
 
     def script(self) -> str:
         """See `Bench`."""
-        return PACK
+        return shlex.join(PACK)

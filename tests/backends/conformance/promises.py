@@ -6,6 +6,7 @@ Each takes a bench and raises AssertionError, or what the backend raised, when i
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -230,7 +231,7 @@ def the_machine_runs_the_contract(bench: Bench) -> None:
     bench.ended(ticket)
     ran = _only(bench.ran(given.job))
     assert ran.argv == ARGV
-    assert PACK in bench.script()
+    assert shlex.join(PACK) in bench.script()
 
 
 def the_job_arrives_byte_for_byte(bench: Bench) -> None:
