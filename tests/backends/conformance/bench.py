@@ -50,6 +50,8 @@ class Bench(ABC):
     tree: Tree
     folder: Path
     time: FakeTime = field(default_factory=FakeTime)
+    prefix: str = ""
+    """Of the names of jobs, where several benches share a backend."""
     made: int = 0
 
     @abstractmethod
@@ -63,6 +65,9 @@ class Bench(ABC):
     @abstractmethod
     def free(self) -> None:
         """It takes jobs again."""
+
+    def close(self) -> None:  # noqa: B027  most have nothing to end
+        """Ends whatever runs."""
 
     @abstractmethod
     def began(self, job: str) -> None:
@@ -90,7 +95,7 @@ class Bench(ABC):
     def parcel(self, name: str = "j") -> Parcel:
         """A job of its own."""
         self.made += 1
-        (job,) = jobs(self.tree, f"{name}{self.made}")
+        (job,) = jobs(self.tree, f"{self.prefix}{name}{self.made}")
         folder = self.job_folder(job.id)
         folder.mkdir(parents=True)
         ordering.write(folder, job, terms(self.tree, "r", self.time))
@@ -112,9 +117,13 @@ class Bench(ABC):
 
     def ended(self, ticket: str) -> Sight:
         """The last sight of a submission."""
-        found: Sight = until(
-            lambda: sight if (sight := self.sight(ticket)).ended else None, f"{ticket} to end"
-        )
+        client = self.client()
+
+        def last() -> Sight | None:
+            sight = client.watch([ticket])[ticket]
+            return sight if sight.ended else None
+
+        found: Sight = until(last, f"{ticket} to end")
         return found
 
     def result(self, client: Backend, ticket: str, job: str, go: str) -> str:
@@ -199,3 +208,22 @@ class StubBench(Bench):
         """See `Bench`."""
         found = [json.loads(path.read_text()) for path in self.records(job)]
         return [Ran(tuple(each["argv"]), each["job"]) for each in found]
+
+
+@dataclass
+class BusyBench(StubBench):
+    """Its machine is kept from taking jobs by one that it has."""
+
+    blocker: Parcel | None = None
+    ticket: str = ""
+
+    def hold(self) -> None:
+        """See `Bench`."""
+        self.blocker = self.parcel("blocker")
+        self.ticket = self.client().submit(self.blocker)
+
+    def free(self) -> None:
+        """See `Bench`."""
+        assert self.blocker is not None
+        self.end(self.blocker.job)
+        self.ended(self.ticket)

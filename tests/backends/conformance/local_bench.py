@@ -6,18 +6,17 @@ import os
 import signal
 from dataclasses import dataclass, field
 
-from orchestrator.backends.base import Backend, Parcel
+from orchestrator.backends.base import Backend
 from orchestrator.backends.local_machine import GO, LocalMachine
 from orchestrator.backends.local_places import Place, group_of
-from tests.backends.conformance.bench import StubBench, until
+from tests.backends.conformance.bench import BusyBench, until
 from tests.backends.farm import HOST
 
 
 @dataclass
-class LocalBench(StubBench):
+class LocalBench(BusyBench):
     """See `Bench`."""
 
-    blocker: Parcel | None = None
     swept: list[str] = field(default_factory=list)
 
     def client(self) -> Backend:
@@ -34,17 +33,6 @@ class LocalBench(StubBench):
     def nudge(self) -> None:
         """See `StubBench`."""
         self.client().watch([])
-
-    def hold(self) -> None:
-        """It has something to do."""
-        self.blocker = self.parcel("blocker")
-        self.client().submit(self.blocker)
-
-    def free(self) -> None:
-        """See `Bench`."""
-        assert self.blocker is not None
-        self.end(self.blocker.job)
-        self.ended(self.blocker.key)
 
     def lose(self, job: str) -> None:
         """SIGKILL to everything, as when memory runs out."""

@@ -45,10 +45,12 @@ def another_key_is_another_submission(bench: Bench) -> None:
 
 def what_waits_has_no_go_and_has_not_ended(bench: Bench) -> None:
     bench.hold()
-    ticket = bench.client().submit(bench.parcel())
+    client = bench.client()
+    ticket = client.submit(bench.parcel())
     for _ in range(2):
         sight = bench.sight(ticket)
         assert (sight.goes, sight.ended, sight.cancelled) == ((), False, False)
+    client.cancel(ticket, "enough")
     bench.free()
 
 

@@ -99,10 +99,14 @@ class LiveGitHub(Live):
         return Answer({"default_branch": "main"}) if path.startswith("GET ") else None
 
     def _run(self, ticket: str, what: str) -> Answer | None:
+        if int(ticket) > len(self.keys):
+            return None
         match what:
             case "":
-                status = "completed" if self.look(ticket).ended else "in_progress"
-                return Answer({"id": int(ticket), "status": status})
+                sight = self.look(ticket)
+                status = "completed" if sight.ended else "in_progress"
+                conclusion = "cancelled" if sight.cancelled else "neutral"
+                return Answer({"id": int(ticket), "status": status, "conclusion": conclusion})
             case "/jobs":
                 return Answer({"jobs": [_github_job(go) for go in self.sights[ticket].goes]})
             case "/artifacts":
@@ -128,8 +132,8 @@ def _github_job(go: Go) -> dict[str, Any]:
     return {
         "id": number(go.id),
         "run_attempt": 1,
-        "status": "completed",
-        "conclusion": "cancelled" if go.lost else "success",
+        "status": "completed" if go.ended else "in_progress",
+        "conclusion": "cancelled" if go.cancelled else "stale" if go.lost else "success",
         "runner_name": go.machine,
     }
 
@@ -156,11 +160,14 @@ class LiveBuildkite(Live):
         return None
 
     def _build(self, ticket: str, what: str) -> Answer | None:
+        if int(ticket) > len(self.keys):
+            return None
         match what:
             case "":
                 sight = self.look(ticket)
+                over = "canceled" if sight.cancelled else "passed"
                 jobs = [_buildkite_job(go) for go in sight.goes]
-                return Answer({"state": "passed" if sight.ended else "running", "jobs": jobs})
+                return Answer({"state": over if sight.ended else "running", "jobs": jobs})
             case "/artifacts":
                 name = self.keys[int(ticket) - 1].partition("~")[0]
                 return Answer(
@@ -181,11 +188,12 @@ class LiveBuildkite(Live):
 
 
 def _buildkite_job(go: Go) -> dict[str, Any]:
+    over = "canceled" if go.cancelled else "failed" if go.lost else "passed"
     return {
         "id": go.id,
         "step_key": "job-x",
-        "state": "failed" if go.lost else "passed",
-        "exit_status": -1 if go.lost else 0,
+        "state": over if go.ended else "running",
+        "exit_status": None if not go.ended else -1 if go.lost else 0,
         "created_at": f"{number(go.id):09}",
         "agent": {"name": go.machine},
     }
