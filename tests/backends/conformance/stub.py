@@ -1,7 +1,8 @@
 """Stands for `lh-ci` on a machine: writes down what it was asked, and ends when it is told to.
 
 Run as a program: `stub.py CONTROL WORDS...`. What `exec` was asked is in `CONTROL/<job>.<n>.json`;
-it ends when somebody opens the pipe beside that file. Anything else is done by `lh-ci` itself.
+it ends when somebody opens the pipe beside that file. `pack` makes an archive; anything else is
+done by `lh-ci` itself.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import os
 import signal
 import sys
+import tarfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
@@ -54,6 +56,10 @@ def main() -> None:
     if words[0] == "exec":
         signal.signal(signal.SIGTERM, _stopped)
         carry_out(control, words)
+        return
+    if words[0] == "pack":
+        with tarfile.open(words[2], "w:gz") as tar:
+            tar.add(words[1], ".")
         return
     sys.path.insert(0, str(ROOT))
     from orchestrator.cli import cli
