@@ -97,9 +97,10 @@ class Recorder:
         self._add_span(Span(kind="start", name=job.id, seconds=outside))
         self._add_span(Span(kind="harness", name=job.id, seconds=hello.seconds))
 
-    def began(self, cell: str, stage: str, attempt: int) -> None:
+    def began(self, cell: str, stage: str, attempt: int) -> None:  # noqa: ARG002
         """See `Observer`."""
-        if not stage and attempt > 1:
+        if not stage:
+            # of an earlier attempt, or of one that was under way when we were killed
             self._run.clear_artifacts(cell)
         self._reporter.began(cell, stage)
 

@@ -77,8 +77,7 @@ def run_here(app: App, pools: Sequence[str], *, quiet: bool) -> Ran | None:
     options = RunOptions(workers=default_workers(app.host))
     plan = RunPlan(selection=ids, cells=chosen.cells, files=chosen.files, options=options)
     run = app.runs.create(app.services.clock.now())
-    run.write_plan(plan)
-    run.write_declared(declare(app.config))
+    run.begin(plan, declare(app.config))
     if quiet:
         silent = SilentReporter(lambda line: click.echo(line, err=True))
         ran = running.execute(app, run, plan, engine, note, silent)

@@ -155,8 +155,7 @@ def _write(app: App, run: Run, folder: Path, plan: RunPlan, placed: tuple[Placed
     from orchestrator.results.schema import RunInfo
     from orchestrator.results.store import utc
 
-    run.write_plan(plan)
-    run.write_declared(declare(app.config))
+    run.begin(plan, declare(app.config))
     form = plan.options.backend
     signing = planned_signing(app, form) if form in _FORGES else None
     now = app.services.clock.now()

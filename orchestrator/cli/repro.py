@@ -53,8 +53,7 @@ def command(app: App, /, cell: str, out: Path | None, run_name: str | None, engi
     click.echo(commands.rerun(planned, plan))
     chosen, note = app.engine(plan.options.engine)
     run = app.runs.create(app.services.clock.now())
-    run.write_plan(plan)
-    run.write_declared(declare(app.config))
+    run.begin(plan, declare(app.config))
     screen = console()
     with TextReporter(screen, app.config.pins, 1) as reporter:
         sweep(chosen, reporter.note)

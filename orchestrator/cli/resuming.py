@@ -43,7 +43,7 @@ def find_unfinished(ctx: click.Context, app: App, name: str, asked: Asked) -> Ru
     for run in app.runs.all():
         try:
             same = not words or run.plan().selection == words
-            if same and run.unfinished():
+            if same and _open(run):
                 return run
         except InfrastructureError:
             continue  # stopped before it had a plan: nothing to go on with
@@ -61,6 +61,20 @@ def _check(run: Run, words: tuple[str, ...]) -> Run:
         raise UsageError(
             f"run {run.name} was of `{' '.join(plan.selection)}`, not of `{' '.join(words)}`"
         )
-    if not run.unfinished():
+    if not _open(run):
         raise UsageError(f"run {run.name} is finished: every cell has a verdict")
     return run
+
+
+def _open(run: Run) -> bool:
+    """Whether a cell waits for its verdict, or all have one and the run was killed before its end.
+
+    Raises:
+        InfrastructureError: the run has no plan.
+    """
+    if run.unfinished():
+        return True
+    try:
+        return run.info().ended is None
+    except InfrastructureError:
+        return False  # nothing was ever run, or nobody can tell

@@ -211,8 +211,7 @@ def _run(app: App, run: Run | None, plan: RunPlan, given: dict[str, Any]) -> int
 
 def _new(app: App, plan: RunPlan) -> Run:
     run = app.runs.create(app.services.clock.now())
-    run.write_plan(plan)
-    run.write_declared(declare(app.config))
+    run.begin(plan, declare(app.config))
     return run
 
 

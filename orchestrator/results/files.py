@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,6 +76,19 @@ def _written_beside(path: Path, data: bytes) -> Iterator[Path]:
         if temporary is not None:
             with contextlib.suppress(OSError):
                 temporary.unlink()
+
+
+def remove_temporary(folder: Path) -> None:
+    """Removes what was being written anywhere below a folder when its writer was killed.
+
+    Only for who alone writes there.
+    """
+    for path in list(folder.rglob(f".*{TEMPORARY}")):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with contextlib.suppress(OSError):
+                path.unlink()
 
 
 def unwritable(path: Path, error: OSError) -> InfrastructureError:

@@ -24,7 +24,7 @@ from orchestrator.engines.locks import if_free
 from orchestrator.errors import InfrastructureError, UsageError
 from orchestrator.results.artifacts import check_name
 from orchestrator.results.declared import Declared
-from orchestrator.results.files import unwritable, write_atomically
+from orchestrator.results.files import remove_temporary, unwritable, write_atomically
 from orchestrator.results.schema import Result, RunInfo, RunPlan
 
 RUN_NAME = re.compile(r"(\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2})(?:-(\d+))?")
@@ -45,13 +45,21 @@ class Run:
     def claimed(self) -> Iterator[None]:
         """Makes this process the one that works on the run; the kernel lets go when it dies.
 
+        What one that was killed had half written is removed.
+
         Raises:
             UsageError: another process does.
         """
         with if_free(self.folder / "lock") as free:
             if not free:
                 raise UsageError(f"run {self.name} is being run by another process")
+            remove_temporary(self.folder)
             yield
+
+    def begin(self, plan: RunPlan, declared: Declared) -> None:
+        """Writes what a run begins with. The plan comes last: who has one can be gone on with."""
+        self.write_declared(declared)
+        self.write_plan(plan)
 
     def write_plan(self, plan: RunPlan) -> None:
         """Writes `plan.json`."""

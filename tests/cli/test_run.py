@@ -15,6 +15,7 @@ import pytest
 from orchestrator.engines.base import Exit
 from orchestrator.errors import InfrastructureError
 from orchestrator.job import Artifact, Job, Outcome, StageTime, Started
+from orchestrator.results.artifacts import encode
 from tests.cli.conftest import MLP, MLP_F16, NOTE, SUM, Lab
 from tests.fakes import HELLO, PASS, Play, Step, cell_steps, fail
 
@@ -482,6 +483,21 @@ class TestResume:
         assert [c.id for c in lab.engine.jobs[-1].cells] == [MLP_F16, SUM]
         assert lab.last.unfinished() == ()
 
+    def test_no_file_of_the_attempt_that_was_killed_is_kept(self, lab: Lab) -> None:
+        def script(job: Job) -> Iterator[Step]:
+            yield HELLO
+            yield Started(cell=MLP)
+            yield Artifact(cell=MLP, name="ir/05.mlir", data=encode(b"old"))
+            yield KeyboardInterrupt()
+
+        lab.engine.script = script
+        lab("run", MLP)
+        assert (lab.last.artifacts(MLP) / "ir/05.mlir").exists()
+        lab.engine.script = Play({MLP: [fail("new trouble")]}, files={"ir/01.mlir": b"new"})
+        lab("run", "--resume")
+        folder = lab.last.artifacts(MLP)
+        assert [p.name for p in folder.rglob("*") if p.is_file()] == ["01.mlir"]
+
     def test_misses_are_tried_again_and_their_attempts_counted_on(self, lab: Lab) -> None:
         play(lab, mlp=MISS)
         assert lab("run", "torch_cpu", "--retries", "0").exit_code == 4
@@ -497,6 +513,17 @@ class TestResume:
         done = lab("run", "--resume")
         assert done.exit_code == 0
         assert lab.last.latest()[MLP].attempt == 2
+
+    def test_one_that_was_killed_before_its_end_is_brought_to_it(self, lab: Lab) -> None:
+        play(lab, half=fail("new trouble"))
+        lab("run", "torch_cpu")
+        info = lab.last.info()
+        lab.last.write_info(dataclasses.replace(info, ended=None))
+        lab.engine.jobs.clear()
+        assert lab("run", "--resume").exit_code == 1
+        assert lab.engine.jobs == []
+        assert lab.last.info().ended is not None
+        assert lab("run", "--resume").exit_code == 2
 
     def test_the_selection_finds_the_run(self, lab: Lab) -> None:
         lab.engine.script = _interrupted_after_one

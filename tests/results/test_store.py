@@ -16,6 +16,7 @@ from orchestrator.errors import InfrastructureError, UsageError
 from orchestrator.plan import PlannedCell
 from orchestrator.results import files
 from orchestrator.results.artifacts import ArtifactError
+from orchestrator.results.declared import Declared
 from orchestrator.results.schema import Result, RunInfo, RunOptions, RunPlan
 from orchestrator.results.store import Run, Runs, utc
 from tests.backends.samples import MOMENT, cell
@@ -230,6 +231,27 @@ def test_a_run_belongs_to_one_process_at_a_time(run: Run) -> None:
         pass
     with run.claimed():
         pass
+
+
+def test_what_was_half_written_is_gone_when_somebody_goes_on(run: Run) -> None:
+    run.add(result("a"))
+    halves = [run.folder / "results/.x.tmp", run.folder / ".y.tmp", run.folder / "parcels/.z.tmp"]
+    for half in halves:
+        half.parent.mkdir(exist_ok=True)
+        half.write_text("{")
+    halves[2].unlink()
+    halves[2].mkdir()
+    (halves[2] / "file").touch()
+    with run.claimed():
+        assert [half for half in halves if half.exists()] == []
+    assert set(run.latest()) == {"a"}
+
+
+def test_a_run_with_a_plan_has_its_declaration(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    monkeypatch.setattr(Run, "_write", lambda self, name, record: order.append(name))
+    run.begin(plan(), Declared(pipelines={}, recipes={}, pools={}, stacks={}))
+    assert order == ["declared.json", "plan.json"]
 
 
 def test_documents_are_stable_json(run: Run) -> None:
