@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Literal
+
+_FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""No program sends these to itself: the kernel does when memory runs out, or somebody stops it."""
 
 
 class Blamed(Exception):  # noqa: N818  a finding about a cell, not a fault of the harness
@@ -32,3 +36,12 @@ class MachineFault(Blamed):
     """No verdict was reached: a disk is full, a tool vanished."""
 
     status = "miss"
+
+
+def killed_from_outside(number: int) -> str:
+    """What to say of a process that a signal ended which is nobody's fault in it; else empty."""
+    if number not in _FROM_OUTSIDE:
+        return ""
+    name = signal.Signals(number).name
+    cause = ", most likely because memory ran out" if number == signal.SIGKILL else ""
+    return f"killed from outside ({name}){cause}"

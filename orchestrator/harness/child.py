@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from orchestrator.harness import cell as cells
+from orchestrator.harness.blame import killed_from_outside
 from orchestrator.harness.context import Blame
 from orchestrator.job import Cell, Outcome, StageTime
 
@@ -42,6 +43,8 @@ class Child:
     stages: list[StageTime] = field(default_factory=list)
     outcome: Outcome | None = None
     timed_out: bool = False
+    flooded: bool = False
+    """It sent more marks than it may, and was killed for it."""
 
 
 def listen(child: Child, data: bytes) -> None:
@@ -75,6 +78,10 @@ def exit_word(child: Child, status: int, outcome: Outcome) -> str:
 
 def verdict_of_death(child: Child, status: int) -> Outcome:
     """The outcome of a process that ended without saying one."""
+    ours = child.timed_out or child.flooded
+    outside = killed_from_outside(os.WTERMSIG(status)) if os.WIFSIGNALED(status) else ""
+    if outside and not ours:
+        return Outcome(status="miss", phase=child.stage, message=f"the cell was {outside}")
     words = b"".join(child.words)[-LAST_WORDS:].decode(errors="replace")
     loading = ""
     if child.stage == "ingress" and child.blame == "error":

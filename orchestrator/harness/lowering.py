@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from orchestrator.harness.blame import CompilerFault, MachineFault
+from orchestrator.harness.blame import CompilerFault, MachineFault, killed_from_outside
 from orchestrator.harness.toolchains.base import Toolchain, operations
 from orchestrator.harness.tools import tool
 from orchestrator.job import Contract, RecipeRun, Step
@@ -48,6 +48,8 @@ def file_check(recipe: RecipeRun, ir: str) -> None:
             raise MachineFault(f"{argv[0]} could not be run: {error}") from error
     if done.returncode == 0:
         return
+    if outside := killed_from_outside(-done.returncode):
+        raise MachineFault(f"FileCheck was {outside}")
     print(done.stderr, file=sys.stderr)  # the cell's last words
     said = [line for line in done.stderr.splitlines() if line.strip()]
     place = re.sub(r"^\S*/", "", said[0]) if said else f"exit code {done.returncode}"

@@ -53,6 +53,8 @@ from orchestrator.job import (
 )
 
 HEARTBEAT_S = 5.0
+PAUSE_S = 5.0
+"""A round of the loop takes less than a second: who notices a longer one was stopped meanwhile."""
 MARK_BYTES = 8 << 20
 """Bytes of marks that one cell may send: more is a runaway."""
 
@@ -78,7 +80,7 @@ class Supervisor:
         self.waiting = deque(job.cells)
         self.children: dict[int, Child] = {}
         self.selector = selectors.DefaultSelector()
-        self.said_alive = time.monotonic()
+        self.said_alive = self.looked = time.monotonic()
 
     def run(self) -> None:
         """Until every cell is done; kills what runs when it is left early."""
@@ -173,6 +175,7 @@ class Supervisor:
     def _marked(self, child: Child, data: bytes) -> None:
         child.marked += len(data)
         if child.marked > MARK_BYTES:
+            child.flooded = True
             kill(child.pid)
             return
         child.marks += data
@@ -201,6 +204,7 @@ class Supervisor:
     def _enforce(self) -> None:
         """Reaps who has ended and kills who is late."""
         now = time.monotonic()
+        self._excuse(now)
         for child in list(self.children.values()):
             # looked at before it is reaped: until then nobody else can have its number
             if os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
@@ -210,6 +214,13 @@ class Supervisor:
             elif now > child.deadline and not child.timed_out:
                 child.timed_out = True
                 kill(child.pid)
+
+    def _excuse(self, now: float) -> None:
+        """Time in which all of this stood still, such as a paused machine's, is nobody's."""
+        pause, self.looked = now - self.looked, now
+        if pause > PAUSE_S:
+            for child in self.children.values():
+                child.deadline += pause
 
     def _finish(self, child: Child, status: int, usage: resource.struct_rusage) -> None:
         """Turns the end of a process into the cell's outcome."""

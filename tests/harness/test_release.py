@@ -57,6 +57,21 @@ FAULTS: dict[str, tuple[str, type[Blamed], str]] = {
     ),
     "code": ("exit 3", CompilerFault, "mlir-opt ended with exit code 3 and no error message"),
     "signal": ("kill -SEGV $$", CompilerFault, "mlir-opt died of SIGSEGV"),
+    "taken by the kernel": (
+        "kill -KILL $$",
+        MachineFault,
+        "mlir-opt was killed from outside (SIGKILL), most likely because memory ran out",
+    ),
+    "stopped by somebody": (
+        "kill -TERM $$",
+        MachineFault,
+        "mlir-opt was killed from outside (SIGTERM)",
+    ),
+    "a linker taken by the kernel": (
+        says("clang: error: unable to execute command: Killed", "exit 254"),
+        MachineFault,
+        "mlir-opt was killed from outside (SIGKILL), most likely because memory ran out",
+    ),
     "abort": (
         says("mlir-opt: F.cpp:1: Assertion `x' failed.\nStack dump:", "kill -ABRT $$"),
         CompilerFault,

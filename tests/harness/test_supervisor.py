@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.harness.child import LAST_WORDS
-from orchestrator.job import Contract, Outcome, StageBegan
+from orchestrator.harness import supervisor
+from orchestrator.harness.child import LAST_WORDS, Child
+from orchestrator.job import Contract, Job, Outcome, StageBegan
 from tests.harness import fakes
 
 BEFORE_MODEL = "import numpy as np, os, sys, ctypes, time, subprocess\n"
@@ -180,6 +181,34 @@ def test_a_pass_that_crashes_is_the_compilers_fault_at_that_recipe(tmp_path: Pat
     assert (found["bad"].status, found["bad"].phase) == ("fail", "lower:second")
     assert found["bad"].message == "died of SIGSEGV"
     assert found["bad"].stages[-1].exit == "signal SIGSEGV"
+
+
+def _taken(_: object) -> str:
+    os.kill(os.getpid(), signal.SIGKILL)  # stands for the kernel, when memory runs out
+    return ""
+
+
+def test_a_cell_that_is_killed_from_outside_has_no_verdict(tmp_path: Path) -> None:
+    toolchain = fakes.FakeToolchain(passes={"taken": _taken})
+    cell = fakes.cell(tmp_path, recipes=(fakes.recipe("first", "taken"),))
+    outcome = fakes.outcomes(fakes.run(tmp_path, cell, toolchain=toolchain))["doubling"]
+    assert (outcome.status, outcome.phase) == ("miss", "lower:first")
+    assert outcome.message == (
+        "the cell was killed from outside (SIGKILL), most likely because memory ran out"
+    )
+    assert outcome.stages[-1].exit == "signal SIGKILL"
+
+
+def test_a_machine_that_stood_still_costs_no_cell_its_time(tmp_path: Path) -> None:
+    cell = fakes.cell(tmp_path)
+    job = Job(id="job", stack="fake", pool="here", cells=(cell,))
+    one = supervisor.Supervisor(job, tmp_path, {}, fakes.FakeToolchain(), print)
+    child = Child(cell=cell, pid=0, scratch=tmp_path, deadline=130.0, began=100.0)
+    one.children, one.looked = {0: child}, 100.0
+    one._excuse(104.0)
+    assert child.deadline == 130.0
+    one._excuse(3704.0)
+    assert child.deadline == 3730.0
 
 
 def test_a_pass_that_hangs_is_the_compilers_fault(tmp_path: Path) -> None:

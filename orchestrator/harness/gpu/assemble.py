@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.harness.blame import CompilerFault, MachineFault
+from orchestrator.harness.blame import CompilerFault, MachineFault, killed_from_outside
 from orchestrator.harness.gpu import ocloc
 from orchestrator.harness.gpu.ir import Binary
 from orchestrator.harness.gpu.spirv import entry_points, without_null_numbers
@@ -226,6 +226,8 @@ def _run(argv: Sequence[str | Path], target: Target) -> str:
     print(done.stdout, file=sys.stderr)  # the cell's last words
     if "No space left on device" in done.stdout:
         raise MachineFault(f"{name}: no space left on the device")
+    if outside := killed_from_outside(-done.returncode):
+        raise MachineFault(f"{name} was {outside}")
     lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
     telling = [line for line in lines if re.search(r"error|fatal", line, re.IGNORECASE)] or lines
     end = "\n".join(telling[:3]) or f"it ended with exit code {done.returncode}"

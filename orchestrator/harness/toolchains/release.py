@@ -12,7 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.harness.blame import Blamed, CompilerFault, DefinitionFault, MachineFault
+from orchestrator.harness.blame import (
+    Blamed,
+    CompilerFault,
+    DefinitionFault,
+    MachineFault,
+    killed_from_outside,
+)
 from orchestrator.harness.toolchains.base import (
     Kernel,
     definition_errors,
@@ -23,6 +29,8 @@ from orchestrator.job import Step
 
 _TOOLS = ("mlir-opt", "mlir-translate", "clang", "ld.lld")
 _LOADER = "error while loading shared libraries"
+_KILLED = "unable to execute command: Killed"
+"""What clang says of a linker that the kernel took."""
 _RUNTIME = Path(__file__).parent.parent / "runtime" / "float16.c"
 
 
@@ -129,6 +137,9 @@ def _fault(tool: str, code: int, stderr: str, source: str) -> Blamed:
     if _LOADER in stderr:
         line = next(line for line in stderr.splitlines() if _LOADER in line)
         return MachineFault(f"{tool} could not be run: {line.partition(_LOADER)[2].strip(' :')}")
+    if (outside := killed_from_outside(-code)) or _KILLED in stderr:
+        why = outside or killed_from_outside(signal.SIGKILL)
+        return MachineFault(f"{tool} was {why}")
     if code < 0:
         name = signal.Signals(-code).name
         return CompilerFault(f"{tool} died of {name}{': ' if errors else ''}{errors}")
