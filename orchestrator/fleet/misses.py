@@ -24,6 +24,7 @@ class Kind(enum.StrEnum):
     DAEMON = "daemon"
     DEVICE = "device"
     HANG = "hang"
+    STALL = "stall"
     RESULT = "result"
     UNCLAIMED = "unclaimed"
     JOB = "job"
@@ -53,6 +54,8 @@ _LOOK = {
     Kind.DEVICE: "The GPU or its driver is at fault: look at dmesg and nvidia-smi or amd-smi; a "
     "reset or a reboot often helps.",
     Kind.HANG: "A kernel that never ends and a GPU that hangs look the same: control runs tell.",
+    Kind.STALL: "The harness fell silent: the machine was overloaded, swapped or stood still. Look "
+    "at its load and memory at that time.",
     Kind.RESULT: "What came back was no result: look at the agent's log, disk and version.",
     Kind.UNCLAIMED: "No machine took the job: look at which agents are connected.",
     Kind.JOB: "The same job fails on many machines: nothing is to be done on this one.",
@@ -84,7 +87,12 @@ _SAID: dict[Kind, tuple[str, ...]] = {
     Kind.DAEMON: (
         *("engine stopped answering", r"no engine(?: answers)? at", "Docker daemon"),
         *("container was removed from outside", "is no longer there", "could not even start"),
-        *("it could not run", r"killed from outside \(SIGTERM\)"),
+        *(
+            "guards the job died",
+            "guard process died",
+            "it could not run",
+            r"killed from outside \(SIGTERM\)",
+        ),
     ),
     Kind.LOST: (
         *("was lost", "went away", r"connection (?:was )?(?:lost|closed|reset)"),
@@ -92,8 +100,9 @@ _SAID: dict[Kind, tuple[str, ...]] = {
     ),
     Kind.RESULT: (
         *("parcel refused", "is no parcel", "brought back no results", "not finished"),
-        *("results of another order", r"refused \("),
+        *("results of another order", "without a result", r"refused \("),
     ),
+    Kind.STALL: ("harness stopped answering", "harness did not answer within"),
 }
 _PATTERNS = {kind: re.compile("|".join(said), re.IGNORECASE) for kind, said in _SAID.items()}
 _BEFORE_HANGS = (Kind.UNCLAIMED, Kind.CLOCK, Kind.DISK)
