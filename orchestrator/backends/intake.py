@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from orchestrator import records
@@ -75,6 +75,8 @@ def take_in(
             notes.append(f"{result.cell!r:.120}: {why}")
         else:
             fitting.append(result)
+    fitting, more = _numbered(fitting)
+    notes += more
     if len(found) != summary.results:
         notes.append(f"{summary.results} results were announced, {len(found)} can be read")
     silent = set(cells) - {result.cell for result in fitting}
@@ -166,6 +168,22 @@ def _odd(result: Result, order: JobOrder, cells: Mapping[str, Cell]) -> str:
     if result.workload_sha256 != cells[result.cell].workload.sha256:
         return "a result of another program is left out"
     return ""
+
+
+def _numbered(results: Sequence[Result]) -> tuple[list[Result], list[str]]:
+    """Attempts counted on from 1, none after a verdict; and notes on what is left out.
+
+    A document that was lost on the way leaves no gap in the record.
+    """
+    kept: dict[str, list[Result]] = {}
+    notes = []
+    for result in results:
+        before = kept.setdefault(result.cell, [])
+        if before and before[-1].status != "miss":
+            notes.append(f"{result.cell}: attempt {result.attempt} after a verdict is left out")
+        else:
+            before.append(dataclasses.replace(result, attempt=len(before) + 1))
+    return [result for each in kept.values() for result in each], notes
 
 
 def _ours(result: Result, order: JobOrder, before: int, agent: str) -> Result:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from orchestrator.backends import intake, jobdir, ordering
+from orchestrator.backends import executing, intake, jobdir, ordering, parcel
+from orchestrator.backends.base import Parcel
 from orchestrator.backends.dispatch import Dispatcher, Pace
 from orchestrator.backends.journal import Entry, Journal
 from orchestrator.job import Status
@@ -131,6 +133,46 @@ def test_what_goes_wrong_always_is_given_up_after_two_retries(
     assert record(run) == {MLP: misses, MLP_F16: misses, SUM: misses}
     assert {r.status for r in done.results.values()} == {"miss"}
     assert farm.count == 3
+
+
+def numbered(tmp_path: Path, farm: Farm, *attempts: tuple[int, Status]) -> intake.Taken:
+    """What is taken of a folder with these attempts of one cell, and no other result."""
+    run = start_run(tmp_path / "run", farm.engine.time)
+    (job,) = place(farm, run)
+    ordered = executing.read(run.folder / "jobs" / job)
+    farm.submit(packed(run, ordered, tmp_path))
+    (sight,) = farm.watch([job]).values()
+    farm.collect(job, job, sight.goes[0].id, tmp_path / "a.tar.gz")
+    parcel.unpack(tmp_path / "a.tar.gz", tmp_path / "a")
+    (whole,) = Run(tmp_path / "a", run.name).attempts_of(MLP)
+    for path in (tmp_path / "a/results").iterdir():
+        path.unlink()
+    for number, status in attempts:
+        Run(tmp_path / "a").add(dataclasses.replace(whole, attempt=number, status=status))
+    return intake.take_in(run, ordered, tmp_path / "a", {})
+
+
+def packed(run: Run, ordered: executing.Ordered, tmp_path: Path) -> Parcel:
+    archive = tmp_path / "job.tar.gz"
+    return Parcel(
+        key=ordered.job.id,
+        job=ordered.job.id,
+        pool="intel-cpu",
+        archive=archive,
+        sha256=parcel.pack(ordered.folder, archive),
+    )
+
+
+def test_a_document_that_was_lost_leaves_no_gap(farm: Farm, tmp_path: Path) -> None:
+    taken = numbered(tmp_path, farm, (2, "miss"), (4, "pass"))
+    found = [(r.attempt, r.status) for r in taken.results if r.cell == MLP]
+    assert found == [(1, "miss"), (2, "pass")]
+
+
+def test_an_attempt_after_a_verdict_is_left_out(farm: Farm, tmp_path: Path) -> None:
+    taken = numbered(tmp_path, farm, (1, "pass"), (2, "fail"))
+    assert [(r.attempt, r.status) for r in taken.results if r.cell == MLP] == [(1, "pass")]
+    assert f"{MLP}: attempt 2 after a verdict is left out" in taken.notes
 
 
 def test_a_machine_that_failed_a_job_is_avoided(farm: Farm, tmp_path: Path) -> None:
