@@ -17,6 +17,8 @@ from orchestrator.health.judge import SEEN, doubtful
 from orchestrator.job import Artifact, Done, Event, Hello, Job, Outcome, StageBegan, Started
 
 TICK_S = 1.0
+PAUSE_S = 10.0
+"""Between two ticks: who notices more was stopped meanwhile, or the clock jumped."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,8 +87,11 @@ class Follower:
         Reports every cell whose attempt counts; returns the ending for what it says of the rest.
         """
         killed: float | None = None
+        looked = self._start
         for event in self._events():
             now = self._clock.monotonic()
+            self._excuse(now - looked)
+            looked = now
             if event is not None:
                 self._take(event, now)
             self._look_at_device(now)
@@ -105,6 +110,14 @@ class Follower:
                 seen = self._device.evidence(cell) if self._device is not None else ()
                 self._ended(cell, outcome, now, seen)
         return ending
+
+    def _excuse(self, pause: float) -> None:
+        if pause > PAUSE_S:
+            self._watch.excuse(pause)
+            self._listener.note(
+                f"job {self._job.id}: nothing was looked at for {pause:.0f} s: this process or its "
+                "machine stood still, or the clock jumped. No deadline counts that time"
+            )
 
     def _look_at_device(self, now: float) -> None:
         if self._device is None:

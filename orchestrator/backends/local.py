@@ -83,6 +83,8 @@ class LocalBackend:
         self._clock = clock or Clock()
         self._gpus = gpus
         self._monitors = monitors or self._open_monitor
+        self._stale: set[str] = set()
+        """Stacks whose environment may be gone: nothing could be started in it."""
 
     def execute(self, jobs: Sequence[Job], observer: Observer) -> None:
         """See `Runner.execute`. KeyboardInterrupt passes through; nothing is left running."""
@@ -95,6 +97,9 @@ class LocalBackend:
         queue = collections.deque((job, job.id) for job in jobs)
         while queue and not observer.enough():
             job, first_id = queue.popleft()
+            if job.stack in self._stale:
+                waiting = [job, *(other for other, _ in queue)]
+                environments[job.stack] = self._prepare(job.stack, waiting, observer)
             if (environment := environments[job.stack]) is None:
                 continue
             if job.device and (why := recovery.refusal(job.device)):
@@ -107,6 +112,7 @@ class LocalBackend:
 
     def _prepare(self, stack: str, jobs: Sequence[Job], observer: Observer) -> Environment | None:
         """None: every cell of the stack was told why. Engines try again by themselves."""
+        self._stale.discard(stack)
         observer.preparing(stack)
         began, started = self._clock.monotonic(), self._clock.now()
         try:
@@ -160,6 +166,7 @@ class LocalBackend:
             try:
                 session = stack.enter_context(self._engine.start(job, folder, environment))
             except InfrastructureError as error:
+                self._stale.add(job.stack)
                 listener.report_all(
                     Outcome(status="miss", phase="build", message=str(error)), started=started
                 )

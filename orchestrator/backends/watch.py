@@ -113,6 +113,14 @@ class Watch:
                 return False
         return True
 
+    def excuse(self, seconds: float) -> None:
+        """So much time went by in which nobody could look: it counts against nobody."""
+        self._start += seconds
+        if self._heard is not None:
+            self._heard += seconds
+        for running in self._running.values():
+            running.since += seconds
+
     def trouble(self, now: float) -> Trouble | None:
         """Why the job should be killed now; remembers the first reason."""
         if self._trouble is None:

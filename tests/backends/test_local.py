@@ -224,6 +224,49 @@ def test_a_harness_that_never_answers_is_killed() -> None:
         assert outcome.message == "the harness did not answer within 180 s of its start"
 
 
+def test_time_in_which_nobody_could_look_counts_against_nobody() -> None:
+    """Ctrl-Z, a machine that is paused, a clock that jumps."""
+
+    def script(job: Job) -> Iterator[Step]:
+        yield HELLO
+        yield Started(cell="a")
+        yield Wait(3600.0)
+        yield Alive(running=("a",))
+        yield Done(cell="a", outcome=PASS)
+
+    told = run(FakeEngine(script), job("a"))
+    assert told.story() == [("a", 1, "pass", True)]
+    assert told.last("a").seconds < 60.0
+    (note,) = told.notes
+    assert note.startswith("job run.pytorch: nothing was looked at for 3600 s")
+
+
+def test_a_stack_that_nothing_can_be_started_in_is_prepared_again() -> None:
+    engine = FakeEngine()
+    engine.start_errors = [InfrastructureError("the image was removed after it was made ready")]
+    told = run(engine, job("a", "b"))
+    assert [stack for stack, _ in engine.prepared] == ["pytorch", "pytorch"]
+    assert [told.last(name).outcome.status for name in "ab"] == ["pass", "pass"]
+
+
+def test_a_stack_that_cannot_be_prepared_again_is_told_once_more() -> None:
+    class Gone(FakeEngine):
+        def prepare(self, stack: str, *args: object, **kwargs: object) -> object:  # type: ignore[override]
+            if self.jobs:
+                raise InfrastructureError("no engine answers")
+            return super().prepare(stack, *args, **kwargs)  # type: ignore[arg-type]
+
+    engine = Gone()
+    engine.start_errors = [InfrastructureError("the engine stopped answering")]
+    told = run(engine, job("a"), job("b"))
+    assert [(c, n, final) for c, n, _, final in told.story()] == [
+        ("a", 1, False),
+        ("b", 1, True),
+        ("a", 2, True),
+    ]
+    assert told.last("a").outcome.message == "no engine answers"
+
+
 def test_an_engine_that_cannot_be_killed_is_left_behind() -> None:
     def script(job: Job) -> Iterator[Step]:
         while True:
