@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from orchestrator.results.verdict import exit_code
 from tests.faults import masterless, sixty
 
 _OWN = ("started", "seconds", "queued_seconds")
-"""Fields of a result that two runs of the same thing need not share."""
+"""Fields of a result that two runs of the same thing need not share; names of a run and of its jobs
+are not compared either: one that was killed before it had a plan leaves its name taken."""
 _PATIENCE_S = 120.0
 context = multiprocessing.get_context("forkserver")
 context.set_forkserver_preload(["tests.faults.killing"])
@@ -93,7 +95,9 @@ def record(state: Path) -> Record:
     results, problems = run.results()
     assert problems == ()
     texts = [path.read_text() for path in sorted((folder / "results").glob("*.json"))]
-    documents = [json.loads(text.replace(run.name, "RUN")) for text in texts]
+    documents = [
+        json.loads(re.sub(rf"{run.name}(\.pytorch\.intel-cpu[-.\d]*)?", "RUN", t)) for t in texts
+    ]
     for document in documents:
         for name in _OWN:
             document.pop(name, None)
@@ -117,7 +121,7 @@ def the_run(state: Path) -> Run:
     """The one that was begun. One that was killed before it had a plan never was."""
     folders = list((state / "runs").iterdir())
     (begun,) = [folder for folder in folders if (folder / "plan.json").exists()]
-    assert not [path for folder in folders if folder != begun for path in folder.glob("*.json")]
+    assert not [path for folder in folders if folder != begun for path in folder.glob("*/*")]
     return Run(begun)
 
 
