@@ -33,8 +33,8 @@ def pipeline(placed: Sequence[Placed]) -> dict[str, Any]:
 
 
 def step(placed: Placed) -> dict[str, Any]:
-    job = placed.job
     """The step of one job."""
+    job = placed.job
     made: dict[str, Any] = {
         "label": f"{job.stack} on {job.pool} ({len(job.cells)})",
         "key": key(job.id),
