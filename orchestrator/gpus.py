@@ -21,6 +21,11 @@ _QUERY = (
 )
 _TIMEOUT_S = 10.0
 _AMD, _INTEL = "0x1002", "0x8086"
+_INTEL_CLOCKS = (
+    "drm/card*/gt/gt0/rps_cur_freq_mhz",
+    "drm/card*/gt_cur_freq_mhz",
+    "tile0/gt0/freq0/cur_freq",
+)
 
 
 def ask(argv: Sequence[str]) -> str:
@@ -114,18 +119,34 @@ def _amd(root: Path) -> tuple[Gpu, ...]:
         version = int(facts.get("gfx_target_version", "0"))
         if version == 0:
             continue  # a CPU
-        name = _read(node.parent / "name").strip() or "AMD GPU"
+        device = root / f"sys/class/drm/renderD{facts.get('drm_render_minor', '')}" / "device"
+        names = (_read(device / "product_name"), _read(node.parent / "name"), "AMD GPU")
+        memory = _read(device / "mem_info_vram_total").strip()
         gpus.append(
             Gpu(
                 vendor="amd",
-                name=name,
+                name=next(filter(None, map(str.strip, names))),
                 chip=gfx_name(version),
-                driver_version=_read(root / "sys/module/amdgpu/version").strip(),
+                driver_version=_module_version(root, "amdgpu"),
+                firmware=_read(device / "vbios_version").strip(),
+                clocks=_amd_clocks(device),
+                memory_bytes=int(memory) if memory.isdecimal() else 0,
+                pci=_pci(device),
                 nodes=tuple(nodes),
                 problem=_unusable(nodes, "render and video"),
             )
         )
     return tuple(gpus)
+
+
+def _amd_clocks(device: Path) -> str:
+    """`132/900 MHz`, of cores and memory: the levels that the driver marks as current.
+
+    https://docs.kernel.org/gpu/amdgpu/thermal.html#pp-dpm
+    """
+    levels = (_read(device / f"pp_dpm_{domain}") for domain in ("sclk", "mclk"))
+    found = [re.search(r"^\s*\w+: *(\d+)Mhz *\*", text, re.MULTILINE | re.IGNORECASE) for text in levels]
+    return f"{'/'.join(match[1] if match else '?' for match in found)} MHz" if any(found) else ""
 
 
 def gfx_name(version: int) -> str:
@@ -141,15 +162,34 @@ def gfx_name(version: int) -> str:
 
 
 def _intel(root: Path) -> tuple[Gpu, ...]:
-    return tuple(
-        Gpu(
-            vendor="intel",
-            name="Intel GPU",
-            nodes=(node,),
-            problem=_unusable([node], "render"),
-        )
-        for node in _render_nodes(root, _INTEL)
+    return tuple(_intel_gpu(root, node) for node in _render_nodes(root, _INTEL))
+
+
+def _intel_gpu(root: Path, node: str) -> Gpu:
+    device = root / "sys/class/drm" / Path(node).name / "device"
+    number = _read(device / "device").strip()
+    driver = (device / "driver").resolve().name if (device / "driver").exists() else ""
+    return Gpu(
+        vendor="intel",
+        name=f"Intel GPU {number}".rstrip(),
+        driver_version=f"{driver} {_module_version(root, driver)}" if driver else "",
+        clocks=_intel_clocks(device),
+        pci=_pci(device),
+        nodes=(node,),
+        problem=_unusable([node], "render"),
     )
+
+
+def _intel_clocks(device: Path) -> str:
+    """`1550 MHz`, of its first engine: i915's newer and older file, and xe's.
+
+    https://docs.kernel.org/gpu/i915.html, https://docs.kernel.org/gpu/xe/xe_gt_freq.html
+    """
+    for pattern in _INTEL_CLOCKS:
+        for file in sorted(device.glob(pattern)):
+            if (clock := _read(file).strip()).isdecimal():
+                return f"{clock} MHz"
+    return ""
 
 
 # --- nodes ------------------------------------------------------------------------------------
@@ -159,6 +199,18 @@ def _render_nodes(root: Path, vendor: str) -> list[str]:
     found = sorted((root / "sys/class/drm").glob("renderD*"))
     mine = [each for each in found if _read(each / "device/vendor").strip() == vendor]
     return [str(root / "dev/dri" / each.name) for each in mine]
+
+
+def _module_version(root: Path, module: str) -> str:
+    """Of a kernel driver: its own, else that of the kernel which it is a part of."""
+    own = _read(root / "sys/module" / module / "version").strip()
+    kernel = _read(root / "proc/sys/kernel/osrelease").strip()
+    return own or (f"Linux {kernel}" if kernel else "")
+
+
+def _pci(device: Path) -> str:
+    found = re.search(r"^PCI_SLOT_NAME=(\S+)", _read(device / "uevent"), re.MULTILINE)
+    return found[1] if found else ""
 
 
 def _unusable(nodes: Sequence[str], groups: str) -> str:

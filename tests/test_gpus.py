@@ -84,6 +84,46 @@ def test_an_amd_gpu(tmp_path: Path) -> None:
     assert [Path(node).name for node in gpu.nodes] == ["kfd", "renderD128"]
 
 
+DPM = {"sclk": "0: 500Mhz\n1: 2100Mhz *\n", "mclk": "0: 900Mhz *\n1: 1300Mhz\n"}
+
+
+def test_what_the_kernel_says_of_an_amd_gpu(tmp_path: Path) -> None:
+    amd(tmp_path)
+    node, device = "sys/class/kfd/kfd/topology/nodes/1", "sys/class/drm/renderD129/device"
+    properties = "simd_count 304\ngfx_target_version 90402\ndrm_render_minor 129\n"
+    write(tmp_path, f"{node}/properties", properties)
+    write(tmp_path, f"{device}/product_name", "AMD Instinct MI300X OAM\n")
+    write(tmp_path, f"{device}/vbios_version", "113-M3000100-102\n")
+    write(tmp_path, f"{device}/mem_info_vram_total", "206141652992\n")
+    write(tmp_path, f"{device}/uevent", "DRIVER=amdgpu\nPCI_SLOT_NAME=0000:05:00.0\n")
+    for domain, levels in DPM.items():
+        write(tmp_path, f"{device}/pp_dpm_{domain}", levels)
+    (gpu,) = detect_gpus(tmp_path, nobody)
+    assert (gpu.name, gpu.firmware) == ("AMD Instinct MI300X OAM", "113-M3000100-102")
+    assert (gpu.clocks, gpu.memory_bytes) == ("2100/900 MHz", 206141652992)
+    assert gpu.pci == "0000:05:00.0"
+
+
+def test_clocks_that_an_amd_driver_does_not_tell(tmp_path: Path) -> None:
+    amd(tmp_path)
+    (gpu,) = detect_gpus(tmp_path, nobody)
+    assert (gpu.clocks, gpu.memory_bytes, gpu.pci) == ("", 0, "")
+    device = "sys/class/drm/renderD128/device"
+    node = "sys/class/kfd/kfd/topology/nodes/1/properties"
+    write(tmp_path, node, "gfx_target_version 90402\ndrm_render_minor 128\n")
+    write(tmp_path, f"{device}/pp_dpm_sclk", "S: 19Mhz *\n0: 500Mhz\n1: 3000Mhz\n")  # asleep
+    (gpu,) = detect_gpus(tmp_path, nobody)
+    assert gpu.clocks == "19/? MHz"
+
+
+def test_a_driver_of_the_kernels_own_has_the_kernels_version(tmp_path: Path) -> None:
+    amd(tmp_path)
+    (tmp_path / "sys/module/amdgpu/version").unlink()
+    write(tmp_path, "proc/sys/kernel/osrelease", "6.8.0-45-generic\n")
+    (gpu,) = detect_gpus(tmp_path, nobody)
+    assert gpu.driver_version == "Linux 6.8.0-45-generic"
+
+
 def test_a_missing_device_node_is_named(tmp_path: Path) -> None:
     amd(tmp_path)
     (gpu,) = detect_gpus(tmp_path, nobody)
@@ -110,6 +150,29 @@ def test_an_intel_gpu(tmp_path: Path) -> None:
     write(tmp_path, "dev/dri/renderD129")
     (gpu,) = detect_gpus(tmp_path, nobody)
     assert (gpu.vendor, gpu.problem) == ("intel", "")
+
+
+@pytest.mark.parametrize(
+    ("driver", "file"),
+    [
+        ("i915", "drm/card1/gt/gt0/rps_cur_freq_mhz"),
+        ("i915", "drm/card1/gt_cur_freq_mhz"),
+        ("xe", "tile0/gt0/freq0/cur_freq"),
+    ],
+)
+def test_what_the_kernel_says_of_an_intel_gpu(tmp_path: Path, driver: str, file: str) -> None:
+    device = "sys/class/drm/renderD129/device"
+    write(tmp_path, f"{device}/vendor", "0x8086\n")
+    write(tmp_path, f"{device}/device", "0x0bd5\n")
+    write(tmp_path, f"{device}/uevent", f"DRIVER={driver}\nPCI_SLOT_NAME=0000:3a:00.0\n")
+    write(tmp_path, f"{device}/{file}", "1550\n")
+    write(tmp_path, f"sys/bus/pci/drivers/{driver}/bind")
+    (tmp_path / device / "driver").symlink_to(tmp_path / "sys/bus/pci/drivers" / driver)
+    write(tmp_path, "proc/sys/kernel/osrelease", "6.8.0-45-generic\n")
+    (gpu,) = detect_gpus(tmp_path, nobody)
+    assert (gpu.name, gpu.pci) == ("Intel GPU 0x0bd5", "0000:3a:00.0")
+    assert gpu.driver_version == f"{driver} Linux 6.8.0-45-generic"
+    assert gpu.clocks == "1550 MHz"
 
 
 @pytest.mark.parametrize(
