@@ -145,7 +145,9 @@ def _amd_clocks(device: Path) -> str:
     https://docs.kernel.org/gpu/amdgpu/thermal.html#pp-dpm
     """
     levels = (_read(device / f"pp_dpm_{domain}") for domain in ("sclk", "mclk"))
-    found = [re.search(r"^\s*\w+: *(\d+)Mhz *\*", text, re.MULTILINE | re.IGNORECASE) for text in levels]
+    found = [
+        re.search(r"^\s*\w+: *(\d+)Mhz *\*", text, re.MULTILINE | re.IGNORECASE) for text in levels
+    ]
     return f"{'/'.join(match[1] if match else '?' for match in found)} MHz" if any(found) else ""
 
 

@@ -84,7 +84,7 @@ def _run(cell: Cell, context: Context, stage: Stage) -> Outcome:
     if compiler is None:
         made = lowered(cell, stage, loaded, golden)
     else:
-        made = compiled(cell, stage, loaded, compiler)
+        made = compiled(cell, stage, loaded, golden, compiler)
     outcome = Outcome(
         status="pass",
         kernels=made.kernels,

@@ -18,6 +18,7 @@ from orchestrator.harness.blame import Blamed
 from orchestrator.harness.gpu.runtime import load
 from orchestrator.harness.ingress import triton_lang
 from orchestrator.harness.ingress.base import CompiledProgram
+from orchestrator.harness.triton.device import launch_plan
 from orchestrator.job import Cell, Target, Workload
 
 
@@ -45,7 +46,7 @@ def main() -> None:
     }
     try:
         runtime = load(library)
-        outputs = triton_lang.launch(_with_ptx(program), loaded, runtime)
+        outputs = launch_plan(triton_lang.plan(_with_ptx(program)), runtime).outputs
         said["written"] = [int(np.count_nonzero(~np.isnan(output))) for output in outputs]
         said |= {"live": runtime.live(), "modules": runtime.modules()}
         runtime.unload()

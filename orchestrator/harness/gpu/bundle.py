@@ -19,16 +19,19 @@ from orchestrator.harness import formula
 from orchestrator.harness.arrays import archive, npz
 from orchestrator.harness.elements import FLOATS, Array, ElementType, rounded
 from orchestrator.harness.formula import FormulaSpec
+from orchestrator.harness.gpu.launches import BundledProgram, bundled
 from orchestrator.harness.judge import Result, check_goldens
 from orchestrator.job import Cell, Constant, Driver, KernelFacts, Tolerance
 
 if TYPE_CHECKING:
     from orchestrator.harness.gpu.targets import Built
     from orchestrator.harness.ingress.base import Loaded
+    from orchestrator.harness.triton.plan import Plan
 
 SCHEMA = 1
 DOCUMENT = "bundle.json"
 ARGUMENTS = "arguments.npz"
+BUFFERS = "buffers.npz"
 GOLDEN = "golden.npz"
 SUFFIX = ".bundle.zip"
 """How the archive of a bundle is named."""
@@ -47,6 +50,7 @@ _RUNNER_PARTS = (
     "harness/gpu/bundle.py",
     "harness/gpu/execute.py",
     "harness/gpu/fitting.py",
+    "harness/gpu/launches.py",
     "harness/gpu/opened.py",
     "harness/gpu/runner.py",
     "harness/gpu/runtime.py",
@@ -57,6 +61,9 @@ _RUNNER_PARTS = (
     "harness/streams.py",
     "harness/toolchains/__init__.py",
     "harness/toolchains/base.py",
+    "harness/triton/__init__.py",
+    "harness/triton/device.py",
+    "harness/triton/plan.py",
     "job.py",
     "records.py",
     "text.py",
@@ -131,6 +138,8 @@ class Bundle:
     """Of all that made it."""
     files: Mapping[str, BundledFile]
     """Every file but this one."""
+    program: BundledProgram | None = None
+    """What the runner launches itself; None: the host code has a function to call."""
     schema: int = SCHEMA
 
 
@@ -143,6 +152,7 @@ def make(
     golden: Sequence[Array],
     built: Sequence[Built],
     versions: Mapping[str, str],
+    plans: Mapping[str, Plan] | None = None,
 ) -> dict[str, bytes]:
     """A cell's program for all of its chips as a bundle: name to content of each file.
 
@@ -156,6 +166,8 @@ def make(
         golden: what the outputs should be.
         built: the program for each chip, all of one driver.
         versions: of all that made it; this program's own is added.
+        plans: for each chip what is launched, where host code does not do that; its kernels are
+            among the files that were built.
 
     Raises:
         CompilerFault: an output is not of its golden's kind or shape.
@@ -170,6 +182,11 @@ def make(
         **_data_files(loaded, arguments, golden),
         **dict(_runner_files()),
     }
+    program = None
+    if plans:
+        code = {each.target.chip: dict(_kernel_files(each)) for each in built}
+        program, buffers = bundled(plans, code, [array for _, array in loaded.arguments])
+        files |= {BUFFERS: npz(buffers)} if buffers else {}
     bundle = Bundle(
         cell=cell.id,
         workload=cell.workload.name,
@@ -190,6 +207,7 @@ def make(
             name: BundledFile(size=len(data), sha256=hashlib.sha256(data).hexdigest())
             for name, data in files.items()
         },
+        program=program,
     )
     return {**files, DOCUMENT: records.dumps(bundle, indent=1).encode() + b"\n"}
 
@@ -258,9 +276,12 @@ def _code_files(built: Sequence[Built]) -> dict[str, bytes]:
     files = {}
     for each in built:
         files[_code(each).library] = each.library.read_bytes()
-        for name, data in each.files.items():
-            files[f"chips/{each.target.chip}/{name}"] = data
+        files |= dict(_kernel_files(each))
     return files
+
+
+def _kernel_files(built: Built) -> Iterator[tuple[str, bytes]]:
+    return ((f"chips/{built.target.chip}/{name}", data) for name, data in built.files.items())
 
 
 def _runner_files() -> Iterator[tuple[str, bytes]]:

@@ -92,9 +92,14 @@ def run(
         outputs = outputs or tuple(np.array(view) for view in targets)
     refuse_overwritten(inputs, originals)
     runtime.free(*inputs, *targets)
+    refuse_left(runtime)
+    return Executed(outputs=outputs, device=dict(runtime.describe()), kernel_ns=tuple(kernel_ns))
+
+
+def refuse_left(runtime: Runtime) -> None:
+    """Raises `CompilerFault` when a program has kept something of the device's."""
     if left := runtime.live():
         raise CompilerFault(
             f"the program did not give back what it took from the device: {left} allocations, "
             "streams or events are left"
         )
-    return Executed(outputs=outputs, device=dict(runtime.describe()), kernel_ns=tuple(kernel_ns))

@@ -8,6 +8,9 @@ from collections.abc import Iterable
 from orchestrator.job import Driver
 
 _NVIDIA = re.compile(r"sm_(\d+)([af]?)")
+_ARCHITECTURE_SPECIFIC = 90
+"""From this compute capability on cubins are made for a chip alone: Triton takes `sm_90a`."""
+CUBIN = "a cubin is for its chip, below sm_90 for later ones of its generation too"
 RULES = {
     "cuda": "PTX is for its chip and newer ones",
     "hip": "an HSACO is for its chip alone",
@@ -22,8 +25,10 @@ def ordered(chips: Iterable[str]) -> list[str]:
     return sorted(chips, key=lambda chip: (len(chip), chip))
 
 
-def fitting(driver: Driver, chips: Iterable[str], device_chip: str) -> str | None:
-    """The best of `chips` for a device; None when there is none.
+def fitting(
+    driver: Driver, chips: Iterable[str], device_chip: str, *, cubins: bool = False
+) -> str | None:
+    """The best of `chips` for a device; None when there is none. `cubins`: NVIDIA's code is no PTX.
 
     NVIDIA: the newest chip that is not newer than the device, whose driver compiles PTX for it;
     PTX for one chip alone (`sm_90a`) or its family (`sm_100f`) when the device is that
@@ -33,6 +38,8 @@ def fitting(driver: Driver, chips: Iterable[str], device_chip: str) -> str | Non
     """
     known = ordered(chips)
     if driver == "cuda":
+        if cubins:
+            known = [chip for chip in known if _takes_cubin(chip, device_chip)]
         ranked = [(rank, chip) for chip in known if (rank := _nvidia_rank(chip, device_chip))]
         return max(ranked)[1] if ranked else None
     name = device_chip.partition(":")[0]
@@ -53,3 +60,12 @@ def _nvidia_rank(chip: str, device_chip: str) -> tuple[int, int] | None:
         "a": wanted == there,
     }
     return (wanted, list(fits).index(code[2])) if fits[code[2]] else None
+
+
+def _takes_cubin(chip: str, device_chip: str) -> bool:
+    """https://docs.nvidia.com/cuda/cuda-c-programming-guide/#binary-compatibility"""
+    code, device = _NVIDIA.fullmatch(chip), _NVIDIA.fullmatch(device_chip)
+    if code is None or device is None:
+        return False
+    made, there = int(code[1]), int(device[1])
+    return made == there or (made < _ARCHITECTURE_SPECIFIC and made // 10 == there // 10)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -19,9 +19,19 @@ from orchestrator.errors import DefinitionError
 from orchestrator.harness import formula
 from orchestrator.harness.arrays import read_npz
 from orchestrator.harness.elements import FLOATS, Array, ElementType, rounded, storage
-from orchestrator.harness.gpu.bundle import ARGUMENTS, DOCUMENT, GOLDEN, SCHEMA, Bundle
+from orchestrator.harness.gpu import launches
+from orchestrator.harness.gpu.bundle import (
+    ARGUMENTS,
+    BUFFERS,
+    DOCUMENT,
+    GOLDEN,
+    SCHEMA,
+    Bundle,
+)
+from orchestrator.harness.gpu.launches import BundledProgram
 from orchestrator.harness.gpu.sources import Source, source_of
 from orchestrator.harness.gpu.validity import problems
+from orchestrator.harness.triton.plan import Plan
 
 _MAX_DOCUMENT_BYTES = 8 << 20
 
@@ -76,6 +86,24 @@ class Opened:
         if formula.digest(array for _, array in arrays) != self.bundle.inputs_sha256:
             raise self._bad("its arguments are not those that it was made with")
         return tuple(arrays)
+
+    def plan(
+        self, program: BundledProgram, chip: str, arguments: Sequence[tuple[ElementType, Array]]
+    ) -> Plan:
+        """What to launch on a chip: a program of kernels alone, on what it is called with.
+
+        Raises:
+            DefinitionError: its buffers are not what `bundle.json` says.
+        """
+        wanted = {
+            f"buffer_{i}": ((each.size,), "u")
+            for i, each in enumerate(program.buffers)
+            if each.stored
+        }
+        stored = self._arrays(BUFFERS, wanted) if wanted else {}
+        if any(array.dtype.itemsize != 1 for array in stored.values()):
+            raise self._bad(f"{BUFFERS}: what is in it are no bytes")
+        return launches.plan(program, chip, self.read, [array for _, array in arguments], stored)
 
     def golden(self) -> tuple[Array, ...]:
         """What the outputs should be: floats of any width, or integers.

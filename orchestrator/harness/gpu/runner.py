@@ -28,10 +28,11 @@ from orchestrator.harness.blame import Blamed
 from orchestrator.harness.gpu import runtime as runtimes
 from orchestrator.harness.gpu import summary
 from orchestrator.harness.gpu.execute import loaded, run
-from orchestrator.harness.gpu.fitting import RULES, fitting, ordered
+from orchestrator.harness.gpu.fitting import CUBIN, RULES, fitting, ordered
 from orchestrator.harness.gpu.opened import Opened, opened
 from orchestrator.harness.judge import judge
 from orchestrator.harness.streams import take_stdout
+from orchestrator.harness.triton.device import launch_plan
 from orchestrator.job import Done, Event, Hello, Outcome, StageBegan
 
 Tell = Callable[[Event], None]
@@ -137,7 +138,11 @@ def _attempt(path: Path, chip: str, repeat: int, course: _Course) -> Outcome:
         chosen, library = _library(found, chip, Path(scratch))
         with loaded(library) as runtime:
             course.bound({**runtime.describe(), "code": chosen})
-            executed = run(runtime, bundle.entry, arguments, results, repeat=repeat)
+            if bundle.program is None:
+                executed = run(runtime, bundle.entry, arguments, results, repeat=repeat)
+            else:
+                plan = found.plan(bundle.program, chosen, arguments)
+                executed = launch_plan(plan, runtime, repeat=repeat)
         course.enter("compare")
         elements = [element for element, _ in results]
         errors = judge(elements, executed.outputs, golden, bundle.tolerance)
@@ -180,12 +185,14 @@ def _library(found: Opened, wanted: str, scratch: Path) -> tuple[str, Path]:
     if len(chips) == 1 and bundle.driver in ("opencl", "vulkan"):
         return chips[0], probe
     device = runtimes.device(probe)
-    chosen = fitting(bundle.driver, chips, str(device.get("chip", "")))
+    cubins = bundle.program is not None
+    chosen = fitting(bundle.driver, chips, str(device.get("chip", "")), cubins=cubins)
     if chosen is None:
+        rule = CUBIN if cubins and bundle.driver == "cuda" else RULES[bundle.driver]
         raise InfrastructureError(
             f"no code for this device: it is {device.get('chip') or 'of an unknown chip'} "
             f"({device.get('device', 'unnamed')}), the bundle has {every}, and "
-            f"{RULES[bundle.driver]}. Add its chip to the cell's pool and make the bundle again"
+            f"{rule}. Add its chip to the cell's pool and make the bundle again"
         )
     return chosen, probe if chosen == chips[0] else found.library(chosen, scratch)
 

@@ -7,8 +7,10 @@ import re
 from collections.abc import Iterator
 
 from orchestrator.harness.elements import FLOATS, storage
+from orchestrator.harness.gpu import launches
 from orchestrator.harness.gpu.bundle import (
     ARGUMENTS,
+    BUFFERS,
     DOCUMENT,
     GOLDEN,
     Bundle,
@@ -31,6 +33,7 @@ def problems(bundle: Bundle) -> Iterator[str]:
     yield from _files(bundle)
     yield from _code(bundle)
     yield from _arrays(bundle)
+    yield from _program(bundle)
     for i, argument in enumerate(bundle.arguments):
         yield from (f"argument {i}: {problem}" for problem in _formula(argument))
     for element in sorted({result.element for result in bundle.results} & FLOATS):
@@ -54,6 +57,8 @@ def _files(bundle: Bundle) -> Iterator[str]:
     needed = [GOLDEN]
     if any(argument.formula is None for argument in bundle.arguments):
         needed.append(ARGUMENTS)
+    if bundle.program and any(buffer.stored for buffer in bundle.program.buffers):
+        needed.append(BUFFERS)
     yield from (f"no {name} among its files" for name in needed if name not in bundle.files)
 
 
@@ -81,6 +86,20 @@ def _arrays(bundle: Bundle) -> Iterator[str]:
     total = sum(math.prod(shape) * storage(element).itemsize for element, shape in ports)
     if total > MAX_ARRAY_BYTES:
         yield f"{total:,} bytes of arguments and outputs; at most {MAX_ARRAY_BYTES:,} are taken"
+
+
+def _program(bundle: Bundle) -> Iterator[str]:
+    """What is wrong with the launches of a program of kernels alone."""
+    if bundle.program is None:
+        return
+    sizes = [math.prod(each.shape) * storage(each.element).itemsize for each in bundle.arguments]
+    yield from launches.problems(bundle.program, bundle.chips, bundle.files, sizes)
+    total = sum(buffer.size for buffer in bundle.program.buffers)
+    if total > MAX_ARRAY_BYTES:
+        yield f"{total:,} bytes of buffers; at most {MAX_ARRAY_BYTES:,} are taken"
+    told = [(each.element, each.shape) for each in bundle.results]
+    if told != [(view.element, view.shape) for view in bundle.program.outputs]:
+        yield "its program has other outputs than it says"
 
 
 def _formula(argument: BundledArgument) -> Iterator[str]:

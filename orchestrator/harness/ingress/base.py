@@ -18,7 +18,7 @@ from orchestrator.harness.formula import FormulaSpec
 from orchestrator.job import Cell, Constant, Driver, KernelFacts, Target, Workload
 
 if TYPE_CHECKING:
-    from orchestrator.harness.gpu.runtime import Runtime
+    from orchestrator.harness.triton.plan import Plan
 
 Array = elements.Array
 
@@ -144,14 +144,8 @@ class OwnCompiler(Frontend, Protocol):
             DefinitionFault: the program wrote to its inputs, or beyond its memory.
         """
 
-    def launch(self, program: CompiledProgram, loaded: Loaded, runtime: Runtime) -> list[Array]:
-        """The outputs as a device computes them (storage types).
-
-        Raises:
-            CompilerFault: the driver refused the code or its launch, or it wrote to its inputs or
-                beyond its memory.
-            MachineFault: the driver or the device let us down.
-        """
+    def plan(self, program: CompiledProgram) -> Plan:
+        """What is to be launched on a device, as plain data."""
 
 
 def own_compiler(frontend: Frontend) -> OwnCompiler | None:

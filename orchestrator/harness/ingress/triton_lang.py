@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -30,13 +30,10 @@ from orchestrator.harness.ingress.base import (
     Reference,
     import_workload,
 )
-from orchestrator.harness.triton import compiling, device
-from orchestrator.harness.triton.plan import disturbed, guarded, inside, read
+from orchestrator.harness.triton import compiling
+from orchestrator.harness.triton.plan import Plan, disturbed, guarded, inside, read
 from orchestrator.harness.triton.recording import Recording, record
 from orchestrator.job import Cell, Target
-
-if TYPE_CHECKING:
-    from orchestrator.harness.gpu.runtime import Runtime
 
 NEEDS = ("launch", "get_inputs", "reference")
 """What a workload must define."""
@@ -169,10 +166,10 @@ def interpret(cell: Cell, loaded: Loaded) -> list[Array]:
     return [read(view, buffers[view.buffer]) for view in memory.outputs]
 
 
-def launch(program: CompiledProgram, loaded: Loaded, runtime: Runtime) -> list[Array]:
-    """Launches what was compiled, in order, on fresh copies of what it works on."""
-    del loaded  # the plan has its numbers
-    return device.launch_plan(program.program, runtime)
+def plan(program: CompiledProgram) -> Plan:
+    """The launches of what was compiled, in order, and the memory that they work on."""
+    found: Plan = program.program
+    return found
 
 
 def _reason(error: BaseException, file: str) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 
 from orchestrator.harness.blame import CompilerFault
 from orchestrator.harness.elements import Array
+from orchestrator.harness.gpu.execute import Executed, refuse_left
 from orchestrator.harness.gpu.runtime import Runtime
 from orchestrator.harness.triton.plan import (
     Launch,
@@ -57,22 +58,45 @@ _PASSED: Mapping[str, Callable[[Any], Parameter]] = {
 """How numbers are passed: the extractors of Triton's `backends/nvidia/driver.c`."""
 
 
-def launch_plan(plan: Plan, runtime: Runtime) -> list[Array]:
-    """The outputs of a program, whose launches run one after the other.
+KINDS = frozenset(_PASSED)
+"""Of numbers that can be passed."""
+
+
+def launch_plan(plan: Plan, runtime: Runtime, *, repeat: int = 1) -> Executed:
+    """Runs a program, whose launches run one after the other, on fresh copies of its memory.
+
+    Args:
+        plan: the program.
+        runtime: a driver that is bound.
+        repeat: how often to run it; the later ones are for their times.
 
     Raises:
         CompilerFault: the driver refused a kernel or its launch, or a kernel wrote where it must
             not.
         MachineFault: the driver or the device let us down.
     """
-    memory = plan.memory
-    wholes = [runtime.buffer(guarded(contents)) for contents in memory.buffers]
-    buffers = [inside(w, contents) for w, contents in zip(wholes, memory.buffers, strict=True)]
     modules = [runtime.module(kernel.code) for kernel in plan.kernels]
     functions = [
         runtime.function(module, kernel.name)
         for module, kernel in zip(modules, plan.kernels, strict=True)
     ]
+    outputs: list[Array] = []
+    kernel_ns = []
+    for _ in range(repeat):
+        runtime.clear()
+        found = _run(plan, functions, runtime)
+        kernel_ns.append(runtime.kernel_ns())
+        outputs = outputs or found
+    refuse_left(runtime)
+    return Executed(
+        outputs=tuple(outputs), device=dict(runtime.describe()), kernel_ns=tuple(kernel_ns)
+    )
+
+
+def _run(plan: Plan, functions: Sequence[int], runtime: Runtime) -> list[Array]:
+    memory = plan.memory
+    wholes = [runtime.buffer(guarded(contents)) for contents in memory.buffers]
+    buffers = [inside(w, contents) for w, contents in zip(wholes, memory.buffers, strict=True)]
     for launch in plan.launches:
         _launch(plan, launch, functions[launch.kernel], buffers, runtime)
     if wrong := disturbed(memory, wholes):

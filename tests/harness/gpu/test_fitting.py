@@ -38,6 +38,25 @@ def test_nvidia_takes_the_newest_that_is_not_too_new(
 @pytest.mark.parametrize(
     ("device", "chosen"),
     [
+        ("sm_80", "sm_80"),
+        ("sm_89", "sm_86"),
+        ("sm_90", "sm_90"),
+        ("sm_100", "sm_100"),
+        ("sm_103", None),
+        ("sm_120", None),
+        ("sm_75", None),
+        ("", None),
+    ],
+)
+def test_a_cubin_is_for_its_chip_and_below_hopper_for_its_generation(
+    device: str, chosen: str | None
+) -> None:
+    assert fitting("cuda", ("sm_80", "sm_86", "sm_90", "sm_100"), device, cubins=True) == chosen
+
+
+@pytest.mark.parametrize(
+    ("device", "chosen"),
+    [
         ("gfx942", "gfx942"),
         ("gfx90a:sramecc+:xnack-", "gfx90a"),
         ("gfx941", None),
