@@ -11,6 +11,7 @@ import click
 from orchestrator import records
 from orchestrator.cli.app import App
 from orchestrator.config.objects import Config
+from orchestrator.engines.choose import OR_WITHOUT
 from orchestrator.errors import InfrastructureError
 from orchestrator.fleet.register import Served, survey
 from orchestrator.host import Gpu, Host
@@ -62,12 +63,17 @@ def _engine(app: App, uncontained: bool) -> tuple[str, str, bool]:
         return "", str(error), False
     contained = engine.name != "venv"
     if not contained and not uncontained:
-        problem = (
-            f"{note}: cells are other people's programs and need a container engine. Install "
-            "Docker, or give --uncontained to run them as you"
-        )
-        return "", problem, False
+        return "", f"{_no_containers(app, note)} Or give --uncontained to run them as you", False
     return note, "", contained
+
+
+def _no_containers(app: App, note: str) -> str:
+    """What stands in the way, in words of the engine that should be there."""
+    try:
+        app.engine("docker")
+    except InfrastructureError as error:
+        note = str(error).removesuffix(OR_WITHOUT).rstrip()
+    return f"cells are other people's programs and need a container engine. {note.rstrip('.')}."
 
 
 def _free(state: Path) -> int:

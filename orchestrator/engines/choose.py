@@ -14,6 +14,8 @@ from orchestrator.settings import Settings
 
 EngineName = Literal["auto", "docker", "venv"]
 ENGINES: tuple[EngineName, ...] = ("auto", "docker", "venv")
+OR_WITHOUT = "Or run without a container: --engine venv."
+"""Ends what is said when containers were asked for."""
 
 
 def choose(name: str, root: Path, settings: Settings) -> tuple[Engine, str]:
@@ -34,10 +36,7 @@ def choose(name: str, root: Path, settings: Settings) -> tuple[Engine, str]:
         if answer.usable:
             return docker, f"docker ({answer.reason})"
         if name == "docker":
-            raise InfrastructureError(
-                f"engine docker: {answer.reason.rstrip('.')}. Or run without a container: "
-                "--engine venv."
-            )
+            raise InfrastructureError(f"engine docker: {answer.reason.rstrip('.')}. {OR_WITHOUT}")
         silent = answer.reason.partition(". ")[0].rstrip(".")  # less what to do about it
     venv = VenvEngine(root, settings)
     answer = venv.probe()

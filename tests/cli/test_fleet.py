@@ -144,6 +144,9 @@ class TestRegister:
         done = lab(*REGISTER)
         assert done.exit_code == 4
         assert "need a container engine" in done.stderr
+        lab.no_engine.add("docker")
+        said = lab(*REGISTER).stderr
+        assert "engine docker does not answer. Or give --uncontained to run them as you" in said
         assert lab(*REGISTER, "--uncontained").exit_code == 0
 
     def test_a_disk_that_is_too_small(self, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
