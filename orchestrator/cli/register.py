@@ -18,7 +18,7 @@ from orchestrator.cli.params import examples, json_option
 from orchestrator.cli.surveying import describe, look, show
 from orchestrator.errors import UsageError
 from orchestrator.fleet import public
-from orchestrator.fleet.agents import load_fleet
+from orchestrator.fleet.agents import ORCHESTRATOR_FILE, load_fleet
 from orchestrator.fleet.models import BackendName
 from orchestrator.fleet.register import Offer
 from orchestrator.text import plain
@@ -137,10 +137,12 @@ class _Told:
 
 def _steps(app: App, told: _Told) -> list[str]:
     shown = app.shown(told.path)
+    nobody = f"git pull, once there is {ORCHESTRATOR_FILE}: without it, nobody's jobs count here"
     return [
         f"read the terms in {shown}: they are yours to change",
         f"{myself(app.services.environ)} check",
         "send the file as a pull request; on probation, its results are shown",
+        *([] if load_fleet(app.root).orchestrator or told.seated is None else [nobody]),
         *seats.steps(app, told.seated),
     ]
 

@@ -19,7 +19,7 @@ from orchestrator.fleet.agents import load_fleet
 from orchestrator.fleet.register import Served
 from tests.cli.conftest import Lab
 from tests.cli.test_fleet import REGISTER, Usage, state
-from tests.fleet.samples import FILE
+from tests.fleet.samples import FILE, ORCHESTRATOR
 
 ID = "intel-lab-1"
 QUICK = (*REGISTER, "--no-health-job")
@@ -156,6 +156,12 @@ class TestBuildbot:
         done = lab("keys", "retire", ID, listed["keys"][0])
         assert done.exit_code == 0, done.stderr
         assert lab(*QUICK).exit_code == 0
+
+    def test_a_checkout_without_an_orchestrator_runs_nothing(self, lab: Lab) -> None:
+        said = "git pull, once there is agents/_orchestrator.yaml"
+        assert said in lab(*QUICK).stdout
+        lab.tree.write("agents/_orchestrator.yaml", ORCHESTRATOR)
+        assert said not in lab(*QUICK).stdout
 
     def test_for_machines(self, lab: Lab) -> None:
         document = lab.json(*QUICK)

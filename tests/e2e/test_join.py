@@ -112,6 +112,9 @@ def test_a_vendors_machine_joins(site: Site) -> None:
     assert result.isolation is not None
     assert result.isolation.contained
     assert set(site.claimed().values()) == {agent}
+    # nobody but the agent could have signed for it, and unsigned results are nobody's
+    assert result.agent == agent
+    assert not run.plan().options.unsigned
 
     (key,) = load_fleet(site.root).agents[agent].keys
     assert told["keys"] == [key.key]
