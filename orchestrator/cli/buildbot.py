@@ -82,7 +82,7 @@ def master(app: App, /, folder: Path, workers: tuple[str, ...], **given: Any) ->
         url=_slashed(given["url"] or f"http://{given['http']}"),
         depot_url=_slashed(given["depot_url"] or f"http://{given['depot']}"),
     )
-    folder = folder.absolute()
+    folder = folder.resolve()
     write_master(folder, fleet)
     create_master(folder)
     served = [name for name in fleet.pools if fleet.serving(name)]
