@@ -32,7 +32,7 @@ _KEPT = re.compile(
     r"DOCKER_(HOST|CONTEXT|CONFIG|TLS_VERIFY|CERT_PATH)|(?i:(https?|no|all)_proxy)"
     r"|PIP_[A-Z_]+|SSL_CERT_(FILE|DIR)|REQUESTS_CA_BUNDLE"
     r"|LH_(PYTHON|WHEELS|PIP_ARGS|CA_BUNDLE|LLVM_PREFIX|DOCKER_CLI|BASE_IMAGE|APT_SOURCES"
-    r"|BUILD_ARGS|SCRATCH|GPU_DEVICE)"
+    r"|BUILD_ARGS|SCRATCH|GPU_DEVICE|ROCM)"
 )
 """What jobs need. The other settings of ours are a unit's own, or dispatchers', keys among them."""
 
