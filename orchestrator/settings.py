@@ -427,6 +427,17 @@ class Settings:
             help="Of Buildkite's REST API, where it is another one.",
         ),
     ] = "https://api.buildkite.com/v2"
+    locks: Annotated[
+        Path | None,
+        Setting(
+            variable="LH_LOCKS",
+            parse=_folder,
+            kind="folder",
+            default="`/run/lock`, else the folder for temporary files",
+            help="Where jobs lock this machine's GPUs, one job at a time: the same for all who "
+            "use them, workers in containers included.",
+        ),
+    ] = None
     gpu_device: Annotated[
         str,
         Setting(

@@ -19,6 +19,7 @@ from orchestrator.backends.base import Attempt, Observer
 from orchestrator.backends.clock import Clock
 from orchestrator.backends.device import DeviceWatch
 from orchestrator.backends.follow import Ended, Follower
+from orchestrator.backends.gpu_lock import turn
 from orchestrator.backends.recovery import Monitors, Recovery
 from orchestrator.backends.watch import Ending, Limits
 from orchestrator.engines.base import Engine, Environment, Session
@@ -71,10 +72,12 @@ class LocalBackend:
         clock: Clock | None = None,
         gpus: Sequence[Gpu] = (),
         monitors: Monitors | None = None,
+        locks: Path | None = None,
     ) -> None:
         """Takes an engine, and what writes job folders; `attempts` lie behind in a resumed run.
 
-        `gpus` are this machine's; `monitors` opens what watches them.
+        `gpus` are this machine's; `monitors` opens what watches them; in `locks` are the locks that
+        everybody on this machine takes for them, None: nobody else uses them.
         """
         self._engine = engine
         self._place = place
@@ -83,6 +86,7 @@ class LocalBackend:
         self._clock = clock or Clock()
         self._gpus = gpus
         self._monitors = monitors or self._open_monitor
+        self._locks = locks
         self._stale: set[str] = set()
         """Stacks whose environment may be gone: nothing could be started in it."""
 
@@ -145,6 +149,30 @@ class LocalBackend:
     def _open_monitor(self, vendor: Vendor) -> Monitor:
         return open_monitor(vendor, self._clock.monotonic)
 
+    def _gpu_is_ours(self, job: Job, stack: contextlib.ExitStack, observer: Observer) -> bool:
+        """Waits until no other process uses the GPU; False: enough.
+
+        Raises:
+            InfrastructureError: whoever has it hangs, or it cannot be locked.
+        """
+        if not job.device or self._locks is None:
+            return True
+        ours = stack.enter_context(
+            turn(
+                self._locks,
+                job,
+                job.device,
+                clock=self._clock,
+                note=observer.note,
+                enough=observer.enough,
+            )
+        )
+        if ours.after_death:
+            with contextlib.suppress(InfrastructureError):
+                for what in self._engine.sweep():
+                    observer.note(f"left on the GPU by one who died, now removed: {what}")
+        return ours.ours
+
     def _watch_device(
         self, job: Job, stack: contextlib.ExitStack, observer: Observer
     ) -> DeviceWatch | None:
@@ -162,6 +190,12 @@ class LocalBackend:
         listener = self._listener(job, environment, observer)
         started = self._clock.now()
         with contextlib.ExitStack() as stack:
+            try:
+                if not self._gpu_is_ours(job, stack, observer):
+                    return ()
+            except InfrastructureError as error:
+                self._refuse(job, environment, observer, str(error))
+                return ()
             device = self._watch_device(job, stack, observer)
             try:
                 session = stack.enter_context(self._engine.start(job, folder, environment))

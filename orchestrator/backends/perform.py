@@ -6,6 +6,7 @@ import dataclasses
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from orchestrator import __version__
 from orchestrator.backends.clock import Clock
@@ -38,6 +39,8 @@ class Machine:
     gpus: Sequence[Gpu] = ()
     monitors: Monitors | None = None
     """Opens what watches GPUs; None: what watches this machine's."""
+    locks: Path | None = None
+    """Where this machine's GPUs are locked; None: nobody else uses them."""
     limits: Limits = field(default_factory=Limits)
     clock: Clock = field(default_factory=Clock)
 
@@ -111,6 +114,7 @@ def perform(run: Run, work: Work, machine: Machine, reporter: Reporter) -> Perfo
         clock=clock,
         gpus=machine.gpus,
         monitors=machine.monitors,
+        locks=machine.locks,
     )
     try:
         with stopping(reporter.note):

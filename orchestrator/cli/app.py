@@ -136,6 +136,7 @@ class App:
 
     def machine(self, engine: Engine, note: str) -> Machine:
         """What jobs are run with here."""
+        from orchestrator.backends.gpu_lock import usual_folder
         from orchestrator.backends.perform import Machine
 
         return Machine(
@@ -143,6 +144,7 @@ class App:
             note=note,
             gpus=self.host.gpus,
             monitors=self.services.monitors,
+            locks=self.settings.locks or usual_folder(),
             limits=self.services.limits,
             clock=self.services.clock,
         )

@@ -59,6 +59,7 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
         LH_BUILDKITE_PIPELINE="organization/pipeline",
         LH_BUILDKITE_TOKEN="two",
         LH_BUILDKITE_API="https://kite.example/v2",
+        LH_LOCKS=str(tmp_path),
         LH_GPU_DEVICE="1",
         LH_ROCM=str(tmp_path / "rocm"),
     ) == Settings(
@@ -85,6 +86,7 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
         buildkite_pipeline="organization/pipeline",
         buildkite_token=Secret("two"),
         buildkite_api="https://kite.example/v2",
+        locks=tmp_path,
         gpu_device="1",
         rocm=tmp_path / "rocm",
     )
@@ -94,7 +96,7 @@ def test_the_test_above_sets_every_setting() -> None:
     assert {s.variable for s in SETTINGS} == {
         *("LH_STATE", "LH_PYTHON", "LH_WHEELS", "LH_PIP_ARGS", "LH_CA_BUNDLE", "LH_LLVM_PREFIX"),
         *("LH_DOCKER_CLI", "LH_BASE_IMAGE", "LH_APT_SOURCES", "LH_BUILD_ARGS", "LH_SCRATCH"),
-        *("LH_ROOT", "LH_BUILDBOT_MASTER", "LH_BUILDBOT_PASSWORD", "LH_GPU_DEVICE"),
+        *("LH_ROOT", "LH_BUILDBOT_MASTER", "LH_BUILDBOT_PASSWORD", "LH_LOCKS", "LH_GPU_DEVICE"),
         *("LH_GITHUB_REPOSITORY", "LH_GITHUB_TOKEN", "LH_GITHUB_API"),
         *("LH_BUILDKITE_PIPELINE", "LH_BUILDKITE_TOKEN", "LH_BUILDKITE_API"),
         *("LH_AGENT", "LH_ORCHESTRATOR_KEY", "LH_ROCM", "LH_STORE"),
