@@ -7,6 +7,7 @@ import os
 import platform
 import signal
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +24,14 @@ if TYPE_CHECKING:
 
 def main(argv: list[str]) -> int:
     """Exit code 0: every cell has its outcome. 3: the stack cannot run any cell."""
-    folder = Path(argv[1]).resolve()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    # what a frontend leaves in the temporary folder goes with the job, however the job ends
+    with tempfile.TemporaryDirectory(prefix="lh-job-", ignore_cleanup_errors=True) as scratch:
+        os.environ["TMPDIR"] = tempfile.tempdir = scratch
+        return _run(Path(argv[1]).resolve())
+
+
+def _run(folder: Path) -> int:
     job = records.decode(Job, json.loads((folder / "job.json").read_text()))
     stream = take_stdout()
 
@@ -34,7 +42,6 @@ def main(argv: list[str]) -> int:
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(variable, "1")
     os.environ["LH_GPU_VENDOR"] = job.device or "software"  # which OpenCL devices count
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     began = time.monotonic()
     try:
         frontends, toolchain, versions = _warm_up(job)

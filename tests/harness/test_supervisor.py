@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import signal
 import subprocess
@@ -299,6 +300,59 @@ def test_leaving_early_kills_what_runs(tmp_path: Path) -> None:
     pid, scratch = done.stdout.split()
     assert not _alive(int(pid))
     assert not Path(scratch).exists()
+
+
+LEAVE = """
+import os, signal, subprocess, tempfile, time
+tempfile.mkdtemp(prefix="python-")
+subprocess.run(["mktemp"], check=True, stdout=subprocess.DEVNULL)  # of the C library's users
+"""
+ENDS = {
+    "return": (0, "pass"),
+    "os._exit(7)": (0, "error"),
+    "time.sleep(3600)": (0, "error"),
+    "os.kill(os.getppid(), signal.SIGTERM); time.sleep(3600)": (143, ""),
+}
+MAIN = """
+import json, os, pathlib, sys, tempfile
+from orchestrator import records
+from orchestrator.harness import __main__ as harness
+from orchestrator.job import Job
+from tests.harness import fakes
+
+def warm_up(job):
+    tempfile.mkdtemp(prefix="frontend-")
+    return {"numpy": fakes.NumpyIngress()}, fakes.FakeToolchain(), {}
+
+folder = pathlib.Path(sys.argv[1])
+cell = fakes.cell(folder, sys.argv[2], timeout_s=float(sys.argv[3]))
+job = Job(id="job", stack="fake", pool="here", cells=(cell,))
+(folder / "job.json").write_text(records.dumps(job))
+harness._warm_up = warm_up
+sys.exit(harness.main(["harness", str(folder)]))
+"""
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_nothing_is_left_in_the_temporary_folder(tmp_path: Path, end: str) -> None:
+    body = f"\ndef leave():\n    {end}\nleave()\n"
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    source = fakes.DOUBLING + LEAVE + body
+    deadline = "1" if end.startswith("time.sleep") else "60"
+    done = subprocess.run(
+        [sys.executable, "-c", MAIN, str(tmp_path), source, deadline],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "TMPDIR": str(temporary)},
+    )
+    code, status = ENDS[end]
+    assert done.returncode == code, done.stderr
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    statuses = [event["outcome"]["status"] for event in events if event["event"] == "done"]
+    assert statuses == ([status] if status else [])
+    assert list(temporary.iterdir()) == []
 
 
 def _alive(pid: int) -> bool:

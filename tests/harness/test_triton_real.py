@@ -379,6 +379,7 @@ def drive(
         },
     )
     assert done.returncode == 0, done.stderr
+    assert [path.name for path in folder.iterdir() if path.name.startswith(("triton", "tmp"))] == []
     return json.loads(done.stdout), log.read_text().splitlines(), trace.read_text().splitlines()
 
 

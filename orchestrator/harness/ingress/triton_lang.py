@@ -7,13 +7,16 @@ each cell; only what takes long and is the same for both is loaded before.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import importlib.util
 import os
+import shutil
 import tempfile
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -188,7 +191,7 @@ def _import_triton(*, interpreted: bool) -> None:
     for name in [name for name in os.environ if name.startswith("TRITON_")]:
         del os.environ[name]
     os.environ["TRITON_INTERPRET"] = "1" if interpreted else "0"
-    os.environ["TRITON_CACHE_DIR"] = tempfile.mkdtemp(prefix="triton-")
+    os.environ["TRITON_CACHE_DIR"] = str(_cache())
     os.environ["TRITON_DEFAULT_FP_FUSION"] = "1"  # its default, which it warns of when not told
     os.environ["TRITON_DISABLE_LINE_INFO"] = "1"  # else code differs with the job's folder
     from triton import language
@@ -196,6 +199,14 @@ def _import_triton(*, interpreted: bool) -> None:
 
     if isinstance(language.cdiv, InterpretedFunction) != interpreted:
         raise RuntimeError("this process has imported Triton in its other mode")
+
+
+@cache
+def _cache() -> Path:
+    """Where Triton keeps what it compiled: in a cell's scratch folder, else until we end."""
+    folder = tempfile.mkdtemp(prefix="triton-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def _refuse_tuning(module: Any, file: str) -> None:
