@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import click
 
-from orchestrator.cli import offering
+from orchestrator.cli import next_steps, offering
 from orchestrator.cli import seat as seats
 from orchestrator.cli.app import App, pass_app
 from orchestrator.cli.commands import myself
@@ -100,8 +100,10 @@ def command(
         offer = offering.offer(app, asked, here)
         path, fresh = offering.write(app, offer)
         agent = load_fleet(app.root).agents[offer.id]
+        before = seats.read(app.state, agent.id)
         seated = seats.take(app, agent, access, config=here.config, contained=here.contained)
-        told = _Told(offer=offer, path=path, fresh=fresh, seated=seated)
+        left = before if before and before.backend != agent.backend else None
+        told = _Told(offer=offer, path=path, fresh=fresh, seated=seated, left=left)
         offered = {**_offered(app, told), "health": healthy}
         if not as_json:
             _tell(app, told)
@@ -133,6 +135,8 @@ class _Told:
     fresh: bool
     """The agent's file is new."""
     seated: seats.Seated | None
+    left: seats.Seated | None
+    """What there was for another backend, before it moved."""
 
 
 def _steps(app: App, told: _Told) -> list[str]:
@@ -143,7 +147,8 @@ def _steps(app: App, told: _Told) -> list[str]:
         f"{myself(app.services.environ)} check",
         "send the file as a pull request; on probation, its results are shown",
         *([] if load_fleet(app.root).orchestrator or told.seated is None else [nobody]),
-        *seats.steps(app, told.seated),
+        *(next_steps.farewell(told.left) if told.left else []),
+        *next_steps.steps(app, told.seated),
     ]
 
 

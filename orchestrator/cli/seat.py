@@ -16,7 +16,6 @@ from orchestrator import records
 from orchestrator.backends.buildbot import folders
 from orchestrator.backends.buildbot.fleet import write_secret
 from orchestrator.cli.app import App
-from orchestrator.cli.commands import myself
 from orchestrator.config.objects import Config
 from orchestrator.errors import InfrastructureError, UsageError
 from orchestrator.fleet import units
@@ -25,7 +24,6 @@ from orchestrator.results.files import unwritable, write_atomically
 
 AGENTS = "agents"
 """In the state folder: `<id>.json` for each agent, and `<id>/` unless its owner chose another."""
-SYSTEM_UNITS = Path("/etc/systemd/system")
 NOBODY = "OWNER/REPOSITORY"
 """Of a runner whose repository was not told."""
 
@@ -58,6 +56,11 @@ class Seated:
     master: str = ""
     connection: str = ""
 
+    @property
+    def has_master(self) -> bool:
+        """Whether it is known where Buildbot's is."""
+        return self.backend == "buildbot" and bool(self.master or self.connection)
+
 
 def read(state: Path, agent: str) -> Seated | None:
     """What was written; None: nothing. Raises InfrastructureError for a damaged record."""
@@ -82,13 +85,18 @@ def take(
 ) -> Seated | None:
     """Writes what the agent's backend needs, or writes it again; None: it needs nothing.
 
+    What another backend needed, before the agent moved, goes.
+
     Raises:
-        UsageError: its folder is another one.
+        UsageError: its folder is another one, or something of another backend's works in it.
         InfrastructureError: something cannot be written.
     """
+    before = read(app.state, agent.id)
+    if before and before.backend != agent.backend:
+        access = _move(app.state, before, access)
+        before = None
     if agent.backend == "local":
         return None
-    before = read(app.state, agent.id)
     seated = _plan(app.state, agent, access, before, contained=contained)
     for path in (app.root, app.state, Path(seated.folder)):
         if not units.can_name(path):
@@ -98,7 +106,7 @@ def take(
             )
     seat = _seat(app, agent, Path(seated.folder), config=config, contained=contained)
     texts = _texts(seat, seated, agent.backend, app.services.environ)
-    own = [folders.TAC, folders.ADMIN, folders.HOST] if _has_master(seated) else []
+    own = [folders.TAC, folders.ADMIN, folders.HOST] if seated.has_master else []
     seated = dataclasses.replace(seated, files=tuple(sorted({*texts, *own, units.SETTINGS_FILE})))
     # the record first: what was written can be taken away, wherever this ends
     write_atomically(_record(app.state, agent.id), records.dumps(seated, indent=1).encode() + b"\n")
@@ -108,8 +116,8 @@ def take(
     if own:
         folders.write_worker(seat.folder, _worker(seat, seated, access, agent))
     elif access.password:
-        text = f"{units.TOKEN_VARIABLE}={access.password}"
-        write_secret(seat.folder / _secret(agent.backend), text)
+        name = "" if agent.backend == "buildbot" else f"{units.TOKEN_VARIABLE}="
+        write_secret(seat.folder / _secret(agent.backend), f"{name}{access.password}")
     for stale in set(before.files if before else ()) - set(seated.files):
         (seat.folder / stale).unlink(missing_ok=True)
     return seated
@@ -147,51 +155,6 @@ def leave(state: Path, seated: Seated) -> tuple[list[Path], list[Path]]:
     return gone, [folder] if folder.exists() else []
 
 
-def steps(app: App, seated: Seated | None) -> list[str]:
-    """What remains to be done before jobs come, in order."""
-    if seated is None:
-        local = f"{myself(app.services.environ)} run --as-agent"
-        return [f"nothing connects it: with backend local, `{local}` does its jobs"]
-    folder, lh_ci = Path(seated.folder), myself(app.services.environ)
-    if seated.backend == "github":
-        return [
-            f"unpack GitHub's runner into {app.shown(folder / units.RUNNER)}",
-            f"RUNNER_TOKEN=… sh {app.shown(folder / units.CONFIGURE)}",
-            f"start it: {app.shown(folder / units.RUNNER / 'run.sh')}",
-            _service(app, folder, [units.RUNNER_UNIT]),
-        ]
-    if seated.backend == "buildkite":
-        found = [name for name in seated.files if name.endswith(".service")]
-        token = folder / units.TOKEN_FILE
-        missing = f"write {units.TOKEN_VARIABLE}=… into {app.shown(token)}, for you alone to read"
-        return [*([] if token.exists() else [missing]), _service(app, folder, found)]
-    master = "" if _has_master(seated) else " --master HOST:PORT"
-    missing = (
-        f"{lh_ci} buildbot worker --name {seated.agent}{master} --password-file FILE     with the "
-        "password that the master's operator sends"
-    )
-    program = app.shown(folders.programs() / "buildbot-worker")
-    return [
-        *([] if (folder / folders.PASSWORD_FILE).exists() and not master else [missing]),
-        f"start it: {program} start {app.shown(folder)}",
-        _service(app, folder, [units.WORKER_UNIT]),
-    ]
-
-
-def farewell(seated: Seated) -> list[str]:
-    """What is left to do elsewhere when an agent has left."""
-    found = [name for name in seated.files if name.endswith(".service")]
-    installed = [name for name in found if (SYSTEM_UNITS / name).exists()]
-    paths = " ".join(str(SYSTEM_UNITS / name) for name in installed)
-    by_backend = {
-        "buildbot": "tell the master's operator, who runs `lh-ci buildbot master` again",
-        "buildkite": "revoke its agent token, if it has one of its own",
-        "github": "see that the repository's settings list no such runner any more",
-    }
-    service = f"sudo systemctl disable --now {' '.join(installed)} && sudo rm {paths}"
-    return [*([service] if installed else []), by_backend[seated.backend]]
-
-
 # --- how --------------------------------------------------------------------------------------
 
 
@@ -207,8 +170,12 @@ def _secret(backend: str) -> str:
     return folders.PASSWORD_FILE if backend == "buildbot" else units.TOKEN_FILE
 
 
-def _has_master(seated: Seated) -> bool:
-    return seated.backend == "buildbot" and bool(seated.master or seated.connection)
+def _move(state: Path, before: Seated, access: Access) -> Access:
+    """Leaves the old backend; a folder that the owner chose is that of the new one, too."""
+    leave(state, before)
+    folder = Path(before.folder)
+    chosen = folder if folder != _own(state, before.agent) else None
+    return dataclasses.replace(access, folder=access.folder or chosen)
 
 
 def _plan(
@@ -285,14 +252,6 @@ def _worker(
         root=seat.root,
         admin=f"{agent.owner} <{agent.contact}>",
         environ=seat.environment(),
-    )
-
-
-def _service(app: App, folder: Path, names: list[str]) -> str:
-    paths = " ".join(app.shown(folder / name) for name in names)
-    return (
-        f"or as a service: sudo install -m 0644 {paths} {SYSTEM_UNITS} && sudo systemctl "
-        f"daemon-reload && sudo systemctl enable --now {' '.join(names)}"
     )
 
 

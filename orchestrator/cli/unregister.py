@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import click
 
+from orchestrator.cli import next_steps
 from orchestrator.cli import seat as seats
 from orchestrator.cli.app import App, pass_app
 from orchestrator.cli.params import examples, json_option
@@ -47,7 +48,7 @@ def command(app: App, /, agent: str, yes: bool, keep_keys: bool, as_json: bool) 
     seated = seats.read(app.state, agent)
     gone, kept = seats.leave(app.state, seated) if seated else ([], [])
     path = app.root / FOLDER / f"{agent}.yaml"
-    steps = seats.farewell(seated) if seated else []
+    steps = next_steps.farewell(seated) if seated else []
     try:
         path.unlink()
         gone.append(path)

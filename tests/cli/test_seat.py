@@ -12,8 +12,8 @@ from unittest import mock
 
 import pytest
 
+from orchestrator.cli import next_steps, unregister
 from orchestrator.cli import seat as seats
-from orchestrator.cli import unregister
 from orchestrator.fleet import keys, units
 from orchestrator.fleet.agents import load_fleet
 from orchestrator.fleet.register import Served
@@ -96,6 +96,8 @@ class TestBuildbot:
         done = lab("buildbot", "worker", "--name", ID, *password)
         assert done.exit_code == 2
         assert "where is the master?" in done.stderr
+        assert lab(*QUICK, *password).exit_code == 0
+        assert (folder(lab) / "password").read_text() == "not to be seen\n"
         tls = ("--connection", "tls:ci.example.org:9989")
         assert lab(*QUICK, *tls, *password).exit_code == 0
         assert "'tls:ci.example.org:9989'" in (folder(lab) / "buildbot.tac").read_text()
@@ -226,6 +228,25 @@ class TestServices:
         assert "with backend local, `lh-ci run --as-agent` does its jobs" in done.stdout
         assert not (state(lab) / "agents").exists()
 
+    def test_it_moves_by_one_line(
+        self, lab: Lab, word: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(next_steps, "SYSTEM_UNITS", tmp_path)
+        (tmp_path / units.WORKER_UNIT).touch()
+        chosen = tmp_path / "chosen"
+        secret = ("--password-file", str(word))
+        assert lab(*QUICK, *MASTER, *secret, "--folder", str(chosen)).exit_code == 0
+        lab.tree.edit(FILE, "backend: buildbot", "backend: github")
+        done = lab(*on("github"))
+        assert done.exit_code == 0, done.stderr
+        assert set(tree(chosen)) == {"configure.sh", "lighthouse-runner.service", "settings.env"}
+        assert "OWNER/REPOSITORY" in (chosen / units.CONFIGURE).read_text()
+        assert f"sudo systemctl disable --now {units.WORKER_UNIT}" in done.stdout
+        lab.tree.edit(FILE, "backend: github", "backend: local")
+        assert lab(*on("local")).exit_code == 0
+        assert not chosen.exists()
+        assert seats.names(state(lab)) == ()
+
     def test_pools_that_are_taken_out_take_their_files_along(self, lab: Lab) -> None:
         lab.tree.edit(
             "matrix.yaml", "pools: [intel-cpu, amd-cpu]", "pools: [intel-cpu, amd-cpu, x-cpu]"
@@ -295,7 +316,7 @@ class TestUnregister:
     @pytest.fixture(autouse=True)
     def _somebody(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setattr(unregister, "_can_ask", lambda: True)
-        monkeypatch.setattr(seats, "SYSTEM_UNITS", tmp_path)
+        monkeypatch.setattr(next_steps, "SYSTEM_UNITS", tmp_path)
 
     def test_it_asks_for_the_key_alone(self, lab: Lab) -> None:
         for answer, left in (("n\n", 1), ("y\n", 0)):
