@@ -15,12 +15,14 @@ from typing import Any
 
 from orchestrator.backends import ordering, parcel
 from orchestrator.backends.base import Backend, Parcel, Sight
+from orchestrator.fleet.envelope import path_of
 from tests.backends.conformance.stub import RESULT, digests
 from tests.backends.farm import jobs, terms
 from tests.config.tree import Tree
 from tests.fakes import FakeTime
 
 STUB = Path(__file__).with_name("stub.py")
+WARRANT = path_of("lab-one")
 LIMIT_S = 60.0
 
 
@@ -86,8 +88,8 @@ class Bench(ABC):
         """What was run for a job."""
 
     @abstractmethod
-    def script(self) -> str:
-        """What the machine runs, as text."""
+    def packed(self, job: str) -> list[tuple[str, ...]]:
+        """How what goes left was made one file."""
 
     unknown: str = "999999"
     """A ticket that nobody gave."""
@@ -99,6 +101,8 @@ class Bench(ABC):
         folder = self.job_folder(job.id)
         folder.mkdir(parents=True)
         ordering.write(folder, job, terms(self.tree, "r", self.time))
+        (folder / WARRANT).parent.mkdir()
+        (folder / WARRANT).write_text(f"for {job.id}")
         archive = self.folder / f"{job.id}.tar.gz"
         sha256 = parcel.pack(folder, archive)
         return Parcel(key=job.id, job=job.id, pool=job.pool, archive=archive, sha256=sha256)
@@ -208,6 +212,11 @@ class StubBench(Bench):
         """See `Bench`."""
         found = [json.loads(path.read_text()) for path in self.records(job)]
         return [Ran(tuple(each["argv"]), each["job"]) for each in found]
+
+    def packed(self, job: str) -> list[tuple[str, ...]]:
+        """See `Bench`."""
+        lines = (self.control / f"{job}.packed").read_text().splitlines()
+        return [tuple(json.loads(line)) for line in lines]
 
 
 @dataclass

@@ -63,13 +63,6 @@ class BuildbotBench(BusyBench):
         os.kill(self.drop(job), 9)
         self.running.start(WORKER)
 
-    def script(self) -> str:
-        """See `Bench`."""
-        from orchestrator.backends.buildbot.master import _factory
-
-        commands = [step.kwargs.get("command", []) for step in _factory().steps]
-        return "\n".join(word for command in commands for word in command)
-
 
 @contextmanager
 def site(folder: Path) -> Iterator[Site]:

@@ -7,7 +7,7 @@ import signal
 from dataclasses import dataclass, field
 
 from orchestrator.backends.base import Backend
-from orchestrator.backends.local_machine import GO, LocalMachine
+from orchestrator.backends.local_machine import LocalMachine
 from orchestrator.backends.local_places import Place, group_of
 from tests.backends.conformance.bench import BusyBench, until
 from tests.backends.farm import HOST
@@ -40,7 +40,3 @@ class LocalBench(BusyBench):
         place = Place(folder=self.folder / "machine" / job)
         os.killpg(group_of(place), signal.SIGKILL)
         until(lambda: not place.alive(), "processes to end")
-
-    def script(self) -> str:
-        """See `Bench`."""
-        return GO

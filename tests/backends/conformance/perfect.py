@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,6 +62,8 @@ class Perfect:
 
     name = "perfect"
     where = "memory"
+    pack: tuple[str, ...] = PACK
+    """How its machine makes one file of what it left."""
 
     def __init__(self, world: World) -> None:
         """Knows nothing but where the machine is."""
@@ -163,6 +164,6 @@ class PerfectBench(Bench):
         """See `Bench`."""
         return [ran for name, ran in self.world.ran if name == job]
 
-    def script(self) -> str:
+    def packed(self, job: str) -> list[tuple[str, ...]]:
         """See `Bench`."""
-        return shlex.join(PACK)
+        return [self.kind.pack for _ in self.ran(job)]

@@ -6,13 +6,12 @@ Each takes a bench and raises AssertionError, or what the backend raised, when i
 from __future__ import annotations
 
 import dataclasses
-import shlex
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from orchestrator.backends.base import NothingLeftError
 from orchestrator.backends.contract import ARGV, PACK
-from tests.backends.conformance.bench import Bench, until
+from tests.backends.conformance.bench import WARRANT, Bench, until
 
 Promise = Callable[[Bench], None]
 T = TypeVar("T")
@@ -233,7 +232,7 @@ def the_machine_runs_the_contract(bench: Bench) -> None:
     bench.ended(ticket)
     ran = _only(bench.ran(given.job))
     assert ran.argv == ARGV
-    assert shlex.join(PACK) in bench.script()
+    assert _only(bench.packed(given.job)) == PACK
 
 
 def the_job_arrives_byte_for_byte(bench: Bench) -> None:
@@ -242,7 +241,7 @@ def the_job_arrives_byte_for_byte(bench: Bench) -> None:
     bench.end(given.job)
     bench.ended(ticket)
     ran = _only(bench.ran(given.job))
-    assert {"job.json", "order.json", "workloads/sum.py"} <= set(ran.job)
+    assert {"job.json", "order.json", "workloads/sum.py", WARRANT} <= set(ran.job)
     assert ran.job == bench.given(given.job)
 
 

@@ -99,10 +99,6 @@ class ServiceBench(StubBench):
         self.drop(job)
         self.agents.lose(job)
 
-    def script(self) -> str:
-        """See `Bench`."""
-        return self.agents.script()
-
     def common(self) -> dict[str, Any]:
         """What clients have in common."""
         return {"root": self.tree.root, "commit": COMMIT, "clock": self.time.clock()}

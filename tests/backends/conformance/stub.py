@@ -1,8 +1,8 @@
 """Stands for `lh-ci` on a machine: writes down what it was asked, and ends when it is told to.
 
 Run as a program: `stub.py CONTROL WORDS...`. What `exec` was asked is in `CONTROL/<job>.<n>.json`;
-it ends when somebody opens the pipe beside that file. `pack` makes an archive; anything else is
-done by `lh-ci` itself.
+it ends when somebody opens the pipe beside that file. What `pack` was asked
+is in `CONTROL/<job>.packed`; it makes an archive. Anything else is done by `lh-ci` itself.
 """
 
 from __future__ import annotations
@@ -46,6 +46,15 @@ def carry_out(control: Path, words: list[str]) -> None:
         pass
 
 
+def pack(control: Path, words: list[str]) -> None:
+    """What `lh-ci pack` stands for."""
+    job = json.loads(Path("job/job.json").read_bytes())["id"]
+    with (control / f"{job}.packed").open("a") as file:
+        file.write(json.dumps(["lh-ci", *words]) + "\n")
+    with tarfile.open(words[2], "w:gz") as tar:
+        tar.add(words[1], ".")
+
+
 def _stopped(number: int, frame: object) -> None:
     sys.exit(INTERRUPTED)
 
@@ -58,8 +67,7 @@ def main() -> None:
         carry_out(control, words)
         return
     if words[0] == "pack":
-        with tarfile.open(words[2], "w:gz") as tar:
-            tar.add(words[1], ".")
+        pack(control, words)
         return
     sys.path.insert(0, str(ROOT))
     from orchestrator.cli import cli

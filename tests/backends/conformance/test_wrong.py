@@ -187,6 +187,12 @@ class AddsAnOption(Perfect):
         return ticket
 
 
+class PacksByItself(Perfect):
+    """What comes back is not signed."""
+
+    pack = ("tar", "-czf", "out.tar.gz", "out")
+
+
 class RewritesTheJob(Perfect):
     """The job's document is written again on its way, in other words."""
 
@@ -218,6 +224,7 @@ WRONG: dict[type[Perfect], Promise] = {
     ForgetsEverything: promises.what_is_recorded_can_be_forgotten,
     RemembersByItself: promises.whoever_comes_back_sees_the_same,
     AddsAnOption: promises.the_machine_runs_the_contract,
+    PacksByItself: promises.the_machine_runs_the_contract,
     RewritesTheJob: promises.the_job_arrives_byte_for_byte,
 }
 """Who breaks which promise."""
