@@ -1,4 +1,4 @@
-"""The local backend: jobs one after the other, on this machine, in an engine.
+"""Jobs one after the other, in this process, in an engine of this machine: a `Runner`.
 
 A `miss` is nobody's fault, so it is tried again in a new job, at most `retries` times. Every
 attempt is reported. Cells that ran when their job died are tried again apart from the others:
@@ -56,7 +56,7 @@ class Tally:
         self._tried[cell] += 1
 
 
-class LocalBackend:
+class LocalRunner:
     """Runs jobs in an engine of this machine."""
 
     name = "local"

@@ -36,7 +36,7 @@ from orchestrator.backends.local_places import (
     ticket_of,
 )
 from orchestrator.engines import locks
-from orchestrator.errors import InfrastructureError
+from orchestrator.errors import InfrastructureError, UsageError
 from orchestrator.host import Host
 from orchestrator.plan import Here
 from orchestrator.results.files import unwritable, write_atomically
@@ -111,7 +111,12 @@ class LocalMachine:
         return ThisMachine(self._host)
 
     def submit(self, parcel: Parcel) -> str:
-        """See `Backend.submit`."""
+        """See `Backend.submit`. There is one machine: who else alone may take it never will."""
+        if parcel.agents is not None and self._machine not in parcel.agents:
+            raise UsageError(
+                f"job {parcel.job} is for {', '.join(parcel.agents)} alone, and this machine is "
+                f"{self._machine}. Where it is one of them, LH_AGENT says so"
+            )
         place = self._place(ticket_of(parcel.key))
         with self._alone():
             if not place.folder.exists():
@@ -192,7 +197,6 @@ class LocalMachine:
             job=given.job,
             number=max(numbers, default=0) + 1,
             priority=given.priority,
-            agents=given.agents,
         )
         making = self._folder / f".{folder.name}.new"
         shutil.rmtree(making, ignore_errors=True)
@@ -205,10 +209,9 @@ class LocalMachine:
         places = self._places()
         if any(place.alive() for place in places):
             return
-        every = [(place.submission(), place) for place in places if not place.over()]
-        mine = [each for each in every if self._machine in (each[0].agents or [self._machine])]
-        if mine:
-            _, place = min(mine, key=lambda each: (-each[0].priority, each[0].number))
+        waiting = [(place.submission(), place) for place in places if not place.over()]
+        if waiting:
+            _, place = min(waiting, key=lambda each: (-each[0].priority, each[0].number))
             self._start(place)
 
     def _start(self, place: Place) -> None:

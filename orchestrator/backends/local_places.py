@@ -14,6 +14,8 @@ from orchestrator.engines import locks
 from orchestrator.errors import InfrastructureError
 
 _TICKET = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.~-]{0,199}")
+FOLDER = "agent"
+"""Of all submissions, in the state folder."""
 EXIT = "exit"
 """In the folder of a go: its exit code, when what it left is packed."""
 GROUP = "group"
@@ -31,8 +33,6 @@ class Submission:
     number: int
     """In the order of submission."""
     priority: int
-    agents: tuple[str, ...] | None = None
-    """Who alone may take it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from orchestrator import __version__
 from orchestrator.backends.clock import Clock
-from orchestrator.backends.local import LocalBackend, Placer
+from orchestrator.backends.local import LocalRunner, Placer
 from orchestrator.backends.recorder import Recorder, Reporter
 from orchestrator.backends.recovery import Monitors
 from orchestrator.backends.signals import stopping
@@ -105,7 +105,7 @@ def perform(run: Run, work: Work, machine: Machine, reporter: Reporter) -> Perfo
         harness=work.harness,
     )
     run.write_info(recorder.info)
-    backend = LocalBackend(
+    runner = LocalRunner(
         machine.engine,
         work.place,
         retries=work.retries,
@@ -118,7 +118,7 @@ def perform(run: Run, work: Work, machine: Machine, reporter: Reporter) -> Perfo
     )
     try:
         with stopping(reporter.note):
-            backend.execute(work.jobs, recorder)
+            runner.execute(work.jobs, recorder)
     except KeyboardInterrupt:
         _close(run, recorder.info, clock.monotonic() - started, ended=None)
         raise

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from orchestrator.backends.local_places import DOCUMENT, FOLDER, Place
 from orchestrator.cli.app import App, pass_app
 from orchestrator.cli.params import examples
 from orchestrator.engines.locks import if_free
@@ -60,7 +61,7 @@ def command(
     freed = 0
     items: list[_Item] = []
     if runs or everything:
-        items += _runs(app)
+        items += [*_runs(app), *_submissions(app)]
     if venvs or everything:
         items += _folders(app, _VENVS)
     if everything:
@@ -97,6 +98,17 @@ def _runs(app: App) -> list[_Item]:
                 click.echo(f"{app.shown(run.folder)}   stays: it is running")
                 continue
         items.append(_tree(app, run.folder))
+    return items
+
+
+def _submissions(app: App) -> list[_Item]:
+    """Of `run --as-agent`: what a dispatcher that never came back left."""
+    items = []
+    for path in sorted((app.state / FOLDER).glob(f"*/{DOCUMENT}")):
+        if Place(folder=path.parent).alive():
+            click.echo(f"{app.shown(path.parent)}   stays: it is running")
+        else:
+            items.append(_tree(app, path.parent))
     return items
 
 
@@ -142,7 +154,7 @@ def _clean_images(app: App, *, dry_run: bool) -> int:
 
 
 def _say_what_can_go(app: App) -> None:
-    folders = {"--runs": ("runs",), "--venvs": _VENVS}
+    folders = {"--runs": ("runs", FOLDER), "--venvs": _VENVS}
     for option, names in folders.items():
         held = sum(tree_bytes(app.state / name) for name in names)
         if held:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from orchestrator.backends.base import Backend
+from orchestrator.backends.local_places import FOLDER
 from orchestrator.cli.app import App
 from orchestrator.errors import InfrastructureError, UsageError
 from orchestrator.plan import Serving
@@ -62,7 +63,7 @@ def address(app: App, backend: str, master: str | None, *, as_agent: bool = Fals
         case "local":
             if master:
                 raise UsageError("--master needs a --backend elsewhere, such as buildbot")
-            return str(app.state / "agent") if as_agent else ""
+            return str(app.state / FOLDER) if as_agent else ""
         case "github":
             return _pair(
                 master or settings.github_repository, "GitHub repository", "GITHUB_REPOSITORY"

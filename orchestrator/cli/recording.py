@@ -13,7 +13,7 @@ from pathlib import Path
 
 from orchestrator.backends import jobdir
 from orchestrator.backends.base import Attempt
-from orchestrator.backends.local import LocalBackend
+from orchestrator.backends.local import LocalRunner
 from orchestrator.backends.perform import default_workers, sweep
 from orchestrator.backends.signals import stopping
 from orchestrator.cli.app import App
@@ -71,7 +71,7 @@ def record(app: App, cells: Sequence[PlannedCell], engine_name: str) -> Recorded
             path.mkdir()
             return jobdir.write(path, job, files), path
 
-        backend = LocalBackend(engine, place, limits=app.services.limits, clock=app.services.clock)
+        runner = LocalRunner(engine, place, limits=app.services.limits, clock=app.services.clock)
         bare = [
             dataclasses.replace(p, cell=dataclasses.replace(p.cell, golden=None)) for p in cells
         ]
@@ -83,7 +83,7 @@ def record(app: App, cells: Sequence[PlannedCell], engine_name: str) -> Recorded
             mode="record",
             run=folder.name,
         )
-        backend.execute(jobs, observer)
+        runner.execute(jobs, observer)
     return observer.recorded
 
 

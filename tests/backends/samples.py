@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from orchestrator.backends.base import Attempt
-from orchestrator.backends.local import LocalBackend
+from orchestrator.backends.local import LocalRunner
 from orchestrator.engines.base import Environment
 from orchestrator.job import Artifact, Cell, Hello, Job, Workload
 from tests.fakes import FakeEngine
@@ -91,13 +91,13 @@ def run(
 ) -> Notebook:
     """Runs jobs in an engine and returns what was told."""
     notebook = notebook or Notebook()
-    backend = LocalBackend(
+    runner = LocalRunner(
         engine,
         lambda job: (job, Path(job.id)),
         clock=engine.time.clock(),
         **options,  # type: ignore[arg-type]
     )
-    backend.execute(jobs, notebook)
+    runner.execute(jobs, notebook)
     return notebook
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from orchestrator.backends.local_machine import LocalMachine
 from orchestrator.backends.local_places import Place, ticket_of
-from orchestrator.errors import InfrastructureError
+from orchestrator.errors import InfrastructureError, UsageError
 from tests.backends.conformance.local_bench import LocalBench
 from tests.config.tree import make_tree
 
@@ -43,15 +43,15 @@ def test_one_job_at_a_time_the_most_urgent_first(bench: LocalBench) -> None:
     assert bench.ended(low.key).goes[0].machine == "box"
 
 
-def test_a_job_for_others_waits(bench: LocalBench) -> None:
-    theirs = dataclasses.replace(bench.parcel(), agents=("lab-other",))
-    mine = dataclasses.replace(bench.parcel(), agents=("lab-other", "box"))
+def test_a_job_for_others_is_refused(bench: LocalBench) -> None:
+    theirs = dataclasses.replace(bench.parcel(), agents=("lab-one", "lab-two"))
+    mine = dataclasses.replace(bench.parcel(), agents=("lab-one", "box"))
     client = bench.client()
-    for each in (theirs, mine):
-        client.submit(each)
+    with pytest.raises(UsageError, match="for lab-one, lab-two alone, and this machine is box"):
+        client.submit(theirs)
+    client.submit(mine)
     bench.end(mine.job)
-    bench.ended(mine.key)
-    assert bench.sight(theirs.key).goes == ()
+    assert not bench.ended(mine.key).goes[0].lost
 
 
 def test_what_was_killed_goes_on_in_its_folder(bench: LocalBench) -> None:

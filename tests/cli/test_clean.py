@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from orchestrator.cli.images import Images
+from orchestrator.engines.locks import take
 from tests.cli.conftest import SUM, Lab
 
 
@@ -82,6 +84,20 @@ def test_a_run_that_runs_now_stays(lab: Lab, state: Path) -> None:
         done = lab("clean", "--runs")
     assert f".lh/runs/{run.name}   stays: it is running" in done.stdout
     assert lab.last.name == run.name
+
+
+def test_jobs_of_agents_go_unless_they_run(lab: Lab, state: Path) -> None:
+    for name in ("r.dead", "r.alive"):
+        (state / "agent" / name).mkdir(parents=True)
+        (state / "agent" / name / "submission.json").write_text("{}")
+    held = take(state / "agent" / "r.alive" / "alive")
+    assert held is not None
+    try:
+        done = lab("clean", "--runs")
+    finally:
+        os.close(held)
+    assert "r.alive   stays: it is running" in done.stdout
+    assert names(state / "agent") == {"r.alive"}
 
 
 def test_venvs(lab: Lab, state: Path) -> None:
