@@ -87,7 +87,10 @@ def take_in(
             for cell in sorted(silent)
         ),
     ]
-    for cell in cells:
+    newest = run.attempts()
+    for cell in sorted(
+        {r.cell for r in kept if r.attempt == newest[r.cell]}
+    ):  # not what came after it
         notes += _take_artifacts(run, folder, cell)
     return Taken(results=tuple(kept), info=_info(folder), notes=tuple(notes))
 
@@ -199,10 +202,14 @@ def _ours(result: Result, order: JobOrder, before: int, agent: str) -> Result:
 
 
 def _take_artifacts(run: Run, folder: Path, cell: str) -> list[str]:
-    """Copies what the last attempt of a cell left, within the bounds that hold on this machine."""
+    """Copies what the last attempt of a cell left, within the bounds that hold on this machine.
+
+    What an earlier one left goes.
+    """
     source = folder / "artifacts" / check_name(cell)
     paths = sorted(p for p in source.rglob("*") if p.is_file() and not p.is_symlink())
     if not paths:
+        run.clear_artifacts(cell)
         return []
     sizes = sum(path.stat().st_size for path in paths)
     if len(paths) > MAX_CELL_FILES or sizes > MAX_CELL_BYTES:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -90,7 +90,7 @@ def place_parcel(job: Job, parcel: Parcel, machines: RegisteredMachines, *, host
         UsageError: no agent takes all of its pipelines, or none of those who may.
     """
     priority = parcel.priority
-    needed = _BUILD_S + sum(cell.timeout_s for cell in job.cells)
+    needed = _needed(job)
     if hosted:
         return Placed(job=job, tier="", priority=priority, timeout_s=needed, hosted=True)
     pipelines = {cell.pipeline for cell in job.cells}
@@ -117,6 +117,51 @@ def place_parcel(job: Job, parcel: Parcel, machines: RegisteredMachines, *, host
     )
 
 
+def place_again(
+    job: Job,
+    before: Placed,
+    missed: Collection[str],
+    machines: RegisteredMachines | None,
+    busy: Mapping[str, int],
+) -> Placed:
+    """Where a job goes of which nothing came: to a machine that did not miss it, if there is one.
+
+    Where there is none, or nobody knows who missed it, it goes where it went before. An agent on
+    probation is no peer of trusted ones: what it said would turn nothing red.
+
+    Args:
+        job: what is to be run once more.
+        before: where its cells went before.
+        missed: the machines that nothing came of it on.
+        machines: the agents of the service; None: they are not told apart.
+        busy: how many such jobs an agent was given already.
+    """
+    needed = _needed(job)
+    same = dataclasses.replace(before, job=job, timeout_s=min(needed, before.timeout_s))
+    if machines is None or before.hosted or not missed:
+        return same
+    peers = [
+        agent
+        for agent in machines.takers_of_all(job.pool, {cell.pipeline for cell in job.cells})
+        if agent.id not in missed and (before.probation or agent.level != "probation")
+    ]
+    if not peers:
+        return same
+    peer = min(peers, key=lambda agent: busy.get(agent.id, 0))  # of equals, the owners' first
+    return dataclasses.replace(
+        same,
+        agent=peer.id,
+        machines=1,
+        timeout_s=min(needed, peer.terms.time),
+        probation=peer.level == "probation",
+    )
+
+
+def _needed(job: Job) -> float:
+    """Seconds."""
+    return _BUILD_S + sum(cell.timeout_s for cell in job.cells)
+
+
 def _jobs(cells: Sequence[PlannedCell], options: RunOptions, run: str) -> tuple[Job, ...]:
     if options.timeout_s is not None:
         cells = [
@@ -137,7 +182,7 @@ def _jobs(cells: Sequence[PlannedCell], options: RunOptions, run: str) -> tuple[
 
 def _placed(job: Job, group: Group, tiers: dict[str, str]) -> Placed:
     tier = max((tiers[cell.id] for cell in job.cells), key=lambda name: PRIORITIES.get(name, 0))
-    needed = _BUILD_S + sum(cell.timeout_s for cell in job.cells)
+    needed = _needed(job)
     return Placed(
         job=job,
         tier=tier,

@@ -64,7 +64,7 @@ def restore(text: str, folder: Path, root: Path) -> Job:
         job = records.decode(Job, json.loads(documents[JOB_FILE]))
     except (ValueError, RecursionError) as error:
         raise UsageError(f"the job that was handed over is damaged: {error}") from error
-    places = _checkout(job, root)
+    places = checkout(job, root)
     if odd := [name for name in places if not is_plain_path(name)]:
         raise UsageError(f"the job that was handed over names {odd[0]!r:.80}, no plain path")
     jobdir.write(folder, job, places)
@@ -95,7 +95,7 @@ def check_travels(job: Job, root: Path) -> None:
     """
     wanted = {cell.workload.file: cell.workload.sha256 for cell in job.cells}
     wanted |= {c.golden.file: c.golden.sha256 for c in job.cells if c.golden is not None}
-    for name, place in _checkout(job, root).items():
+    for name, place in checkout(job, root).items():
         path = Path(place)
         if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != wanted[name]:
             raise UsageError(
@@ -104,8 +104,8 @@ def check_travels(job: Job, root: Path) -> None:
             )
 
 
-def _checkout(job: Job, root: Path) -> dict[str, str]:
-    """Where a checkout has the files that a job names."""
+def checkout(job: Job, root: Path) -> dict[str, str]:
+    """Where a checkout in `root` has the files that a job names."""
     places = {}
     for cell in job.cells:
         places[cell.workload.file] = str(root / "recipes" / cell.workload.file)

@@ -41,7 +41,7 @@ def command(app: App, /, plan: Path, results: Path, summary: Path | None) -> int
     of a signed job counts only as signed by the agent that it was given to. Exit codes are those
     of `lh-ci run`, but for cells on probation.
     """
-    from orchestrator.backends import planned
+    from orchestrator.backends import handed, planned
     from orchestrator.cli.report import blocks, console
     from orchestrator.cli.trust import collecting
     from orchestrator.results.markdown import summarise
@@ -52,6 +52,7 @@ def command(app: App, /, plan: Path, results: Path, summary: Path | None) -> int
     run = planned.only_run(Path.cwd() / plan)
     with run.claimed():
         collected = planned.collect(
+            Path.cwd() / plan,
             run,
             Path.cwd() / results,
             app.services.clock,
@@ -78,7 +79,7 @@ def command(app: App, /, plan: Path, results: Path, summary: Path | None) -> int
     out.print(counts([*(r.status for r in latest.values()), *["skip"] * len(skipped)]))
     if summary is not None:
         _append(Path.cwd() / summary, summarise(run.name, latest.values(), skipped))
-    quiet = planned.on_probation(Path.cwd() / plan)
+    quiet = handed.read(Path.cwd() / plan).quiet()
     return exit_code(result for result in latest.values() if result.cell not in quiet)
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
+from orchestrator.backends.handed import Handed
 from orchestrator.backends.placing import CELLS, Placed, place
+from orchestrator.cli.again import give_again, hand_out
 from orchestrator.cli.app import App, pass_app
 from orchestrator.cli.params import (
     asked,
@@ -20,6 +20,7 @@ from orchestrator.cli.params import (
     keep_option,
     timeout_option,
 )
+from orchestrator.cli.placed import FORGES, FORMATS, shown
 from orchestrator.cli.selecting import choose, skips
 from orchestrator.errors import ExitCode, UsageError
 from orchestrator.fleet.agents import load_fleet
@@ -31,13 +32,9 @@ from orchestrator.fleet.serving import (
     RegisteredMachines,
 )
 from orchestrator.results.schema import RunOptions, RunPlan
-from orchestrator.text import plain, plural, seconds, table
 
 if TYPE_CHECKING:
     from orchestrator.results.store import Run
-
-FORMATS = ("text", "json", "buildkite", "github")
-_FORGES = ("buildkite", "github")
 
 
 @click.command(
@@ -47,6 +44,7 @@ _FORGES = ("buildkite", "github")
         "lh-ci plan pytorch_gpu --format json",
         "lh-ci plan --format buildkite --out plan | buildkite-agent pipeline upload",
         "lh-ci plan --machines hosted --format github --out plan",
+        "lh-ci collect plan --results back; lh-ci plan --again plan --format github",
     ),
 )
 @click.argument("selection", nargs=-1)
@@ -84,12 +82,27 @@ _FORGES = ("buildkite", "github")
     metavar="DIR",
     help="Write the run and its jobs there, for `lh-ci receive` and `lh-ci collect`.",
 )
+@click.option(
+    "--again",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Instead of a new run: more jobs for the one in DIR, of the cells whose last attempt is a "
+    "miss, each for another machine than the one that missed it, if its pool has one.",
+)
+@click.option("--dry-run", is_flag=True, help="With --again: show them, and write nothing.")
 @pass_app
 def command(app: App, /, selection: tuple[str, ...], **given: Any) -> int:
     """Plan a run as jobs for pools, without an engine and whatever this machine is.
 
     SELECTION is a pipeline, or a glob over cell ids; without one, the whole matrix.
+
+    With --again, DIR is what `lh-ci plan --out` wrote and `lh-ci collect` took results into. What
+    comes of the new jobs is collected like that of the first ones, as further attempts.
     """
+    if given["again"] is not None:
+        return give_again(app, given)
+    if given["dry_run"]:
+        raise UsageError("--dry-run is for --again: without --out, nothing is written anyway")
     wanted = asked(selection, given)
     machines = _machines(app, given)
     chosen = choose(app.config, machines, wanted, Path.cwd())
@@ -110,20 +123,23 @@ def command(app: App, /, selection: tuple[str, ...], **given: Any) -> int:
         cells=given["cells_per_job"],
     )
     if run is not None and folder is not None:
-        _write(app, run, folder, plan, placed)
-    click.echo(_shown(placed, skips(chosen.cells), given["form"]))
+        handed = Handed(
+            backend=plan.options.backend, machines=given["machines"], branch=given["branch"]
+        )
+        _write(app, run, folder, plan, handed, placed)
+    click.echo(shown(placed, skips(chosen.cells), given["form"]))
     return ExitCode.OK
 
 
 def _machines(app: App, given: dict[str, Any]) -> AnyMachines:
     form = given["form"]
-    given["machines"] = given["machines"] or ("registered" if form in _FORGES else "any")
+    given["machines"] = given["machines"] or ("registered" if form in FORGES else "any")
     if given["machines"] == "hosted":
         return HostedMachines()
     agents = load_fleet(app.root).agents
     if given["machines"] == "any":
         return AnyMachines(agents)
-    registered = RegisteredMachines(agents, form if form in _FORGES else None, given["branch"])
+    registered = RegisteredMachines(agents, form if form in FORGES else None, given["branch"])
     return BothMachines(registered) if given["machines"] == "both" else registered
 
 
@@ -133,7 +149,7 @@ def _options(given: dict[str, Any]) -> RunOptions:
         workers=0,
         keep=given["keep"],
         timeout_s=given["timeout"],
-        backend=given["form"] if given["form"] in _FORGES else "local",
+        backend=given["form"] if given["form"] in FORGES else "local",
     )
 
 
@@ -145,28 +161,18 @@ def _new_run(folder: Path, app: App) -> Run:
     return Runs(folder).create(app.services.clock.now())
 
 
-def _write(app: App, run: Run, folder: Path, plan: RunPlan, placed: tuple[Placed, ...]) -> None:
+def _write(
+    app: App, run: Run, folder: Path, plan: RunPlan, handed: Handed, placed: tuple[Placed, ...]
+) -> None:
     """The run, and each of its jobs as a line of text."""
     from orchestrator import __version__
-    from orchestrator.backends import planned
     from orchestrator.cli.remote import order_terms
-    from orchestrator.cli.trust import planned_signing
     from orchestrator.config.declare import declare
     from orchestrator.results.schema import RunInfo
     from orchestrator.results.store import utc
 
     run.begin(plan, declare(app.config))
-    form = plan.options.backend
-    signing = planned_signing(app, form) if form in _FORGES else None
-    now = app.services.clock.now()
-    planned.write(folder, run, placed, order_terms(app, run, plan), signing, now)
-    unsigned = [each for each in placed if not each.hosted]
-    if form in _FORGES and signing is None and unsigned:
-        click.echo(
-            f"note  {plural(len(unsigned), 'job')} for registered agents not signed: there is no "
-            "key of the orchestrator here, and agents that have LH_AGENT run no such job",
-            err=True,
-        )
+    hand_out(app, run, folder, order_terms(app, run, plan), handed, placed)
     run.write_info(
         RunInfo(
             run=run.name,
@@ -176,63 +182,3 @@ def _write(app: App, run: Run, folder: Path, plan: RunPlan, placed: tuple[Placed
             version=__version__,
         )
     )
-
-
-def _shown(placed: tuple[Placed, ...], left_out: dict[str, int], form: str) -> str:
-    match form:
-        case "buildkite":
-            from orchestrator.backends.buildkite.steps import pipeline
-
-            return json.dumps(pipeline(placed), indent=1)
-        case "github":
-            from orchestrator.backends.github.matrix import chunks
-
-            # one line: it becomes the output of a step
-            return json.dumps(chunks(placed), separators=(",", ":"))
-        case "json":
-            return json.dumps(_whole_document(placed, left_out), indent=2)
-        case _:
-            return plain("\n".join(_lines(placed, left_out)))
-
-
-def _whole_document(placed: tuple[Placed, ...], left_out: dict[str, int]) -> dict[str, object]:
-    return {
-        "schema": 1,
-        "jobs": [_document(each) for each in placed],
-        "skipped": [{"reason": r, "cells": n} for r, n in left_out.items()],
-    }
-
-
-def _document(placed: Placed) -> dict[str, object]:
-    job = placed.job
-    return {
-        "job": job.id,
-        "stack": job.stack,
-        "pool": job.pool,
-        "device": job.device,
-        "tier": placed.tier,
-        "priority": placed.priority,
-        "timeout_s": placed.timeout_s,
-        "agent": placed.agent,
-        "probation": placed.probation,
-        "hosted": placed.hosted,
-        "cells": [cell.id for cell in job.cells],
-    }
-
-
-def _lines(placed: tuple[Placed, ...], left_out: dict[str, int]) -> Iterator[str]:
-    cells = sum(len(each.job.cells) for each in placed)
-    yield f"{plural(len(placed), 'job')}, {plural(cells, 'cell')}"
-    rows = [
-        (
-            f"job   {each.job.id}",
-            f"{each.job.stack} on {each.job.pool}",
-            plural(len(each.job.cells), "cell"),
-            f"at most {seconds(each.timeout_s)}",
-            " ".join(filter(None, [each.agent, "probation" if each.probation else ""])),
-        )
-        for each in placed
-    ]
-    yield from table(rows)
-    for reason, count in left_out.items():
-        yield f"skip  {plural(count, 'cell')}: {reason}"
