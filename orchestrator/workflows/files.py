@@ -40,6 +40,18 @@ _FILES = {
     ".buildkite/collect.sh": "buildkite/collect.sh",
 }
 
+_FIRST = {"from": "plan", "round": ""}
+_SECOND = {"from": "second", "round": "-second"}
+_PARTS: tuple[tuple[str, str, Mapping[str, str]], ...] = (
+    ("back", "back", {}),
+    ("upload-plan", "upload-plan", _FIRST),
+    ("upload-second", "upload-plan", _SECOND),
+    ("cells-first", "cells-call", _FIRST),
+    ("cells-second", "cells-call", _SECOND),
+    ("cells-jobs", "cells-jobs", {}),
+)
+"""What files have in common: name, template, its own words. Each stands after what it is made of."""
+
 
 def render(matrix: Matrix) -> dict[str, str]:
     """Path in the repository to text, of every file."""
@@ -55,8 +67,8 @@ def render(matrix: Matrix) -> dict[str, str]:
         "pipelines": "\n".join(_pipelines(matrix)),
         "retry": "\n".join(f"        - {_flow(rule)}" for rule in RETRY),
     }
-    for name in ("upload-plan", "cells-jobs"):
-        words[name] = _filled(f"github/{name}.yml", words).rstrip("\n")
+    for name, part, more in _PARTS:
+        words[name] = _filled(f"github/{part}.yml", {**words, **more}).rstrip("\n")
     return {path: _headed(_filled(template, words)) for path, template in _FILES.items()}
 
 
