@@ -50,7 +50,7 @@ _PARTS: tuple[tuple[str, str, Mapping[str, str]], ...] = (
     ("cells-second", "cells-call", _SECOND),
     ("cells-jobs", "cells-jobs", {}),
 )
-"""What files have in common: name, template, its own words. Each stands after what it is made of."""
+"""What files have in common: name, template, its own words. Parts stand before their wholes."""
 
 
 def render(matrix: Matrix) -> dict[str, str]:
