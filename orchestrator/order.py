@@ -77,6 +77,9 @@ class JobOrder:
     stack: str
     stack_sha256: str
     """Of the stack's definition: an agent whose checkout defines it otherwise runs nothing."""
+    image: str = ""
+    """Digest of an environment that is to be run in, by whatever definition it was made: of a
+    control run. Empty: the stack as it is defined."""
     pool: PoolTerms
     cells: Mapping[str, CellTerms]
     engine: str = "auto"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -139,6 +139,9 @@ class Backend(Protocol):
     name: str
     where: str
     """The address that people know it by."""
+
+    def online(self) -> Collection[str] | None:
+        """Names of the machines that are connected at this moment; None: it cannot be told."""
 
     def submit(self, parcel: Parcel) -> str:
         """Hands a job over, unless it has that key already; gives its ticket."""

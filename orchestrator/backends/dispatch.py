@@ -7,20 +7,25 @@ killed at any moment loses nothing, and nothing runs twice into the record.
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
-from orchestrator.backends import executing, intake, parcel, signing
+from orchestrator.backends import deriving, executing, intake, parcel, signing
 from orchestrator.backends.base import Backend, Go, NothingLeftError, Parcel, Sight
 from orchestrator.backends.clock import Clock
 from orchestrator.backends.executing import Ordered
+from orchestrator.backends.fleetwork import Fleetwork
+from orchestrator.backends.handing import Held
 from orchestrator.backends.journal import Entry, Event, JobState, Journal
 from orchestrator.backends.recorder import Reporter
 from orchestrator.backends.signing import UNSIGNED, Signing
+from orchestrator.backends.underway import Underway
 from orchestrator.results.schema import Result, RunInfo
 from orchestrator.results.store import Run, utc
+from orchestrator.text import one_line, plural
 
 JOURNAL = "journal.jsonl"
 _WORK = "parcels"
@@ -35,19 +40,11 @@ class Pace:
     most_s: float = 15.0
     """Between two looks when nothing changes; the pause doubles up to it."""
     unclaimed_s: float = 6 * 3600.0
-    """For a machine to take a job."""
-
-
-@dataclass(kw_only=True)
-class _Job:
-    """A job that is under way."""
-
-    ordered: Ordered
-    folder: Path
-    priority: int
-    state: JobState
-    since: float
-    """When it was submitted, or a machine was last seen at it."""
+    """For a machine to take a job, or for an agent to be there that may."""
+    untaken_s: float = 1800.0
+    """For an agent to take what it was given, where it cannot be told whether it is there."""
+    aside_s: float = 900.0
+    """For a health job that has begun, when nothing else is left to do."""
 
 
 class Dispatcher:
@@ -65,6 +62,7 @@ class Dispatcher:
         enough: Callable[[Mapping[str, Result]], bool] | None = None,
         heard: Callable[[RunInfo], None] | None = None,
         signing: Signing = UNSIGNED,
+        fleet: Fleetwork | None = None,
     ) -> None:
         """Reads the run's journal; `run` is claimed by this process.
 
@@ -78,6 +76,7 @@ class Dispatcher:
             enough: whether to stop, from the last result of each cell so far; None: never.
             heard: is told what machines say of their environments.
             signing: signs what is handed out, and checks what comes back.
+            fleet: decides which registered agent gets which job; None: the backend does.
 
         Raises:
             InfrastructureError: the journal is damaged.
@@ -91,8 +90,14 @@ class Dispatcher:
         self._enough = enough
         self._heard = heard
         self._signing = signing
+        self._fleet = fleet
         self._journal = Journal(run.folder / JOURNAL)
-        self._open: dict[str, _Job] = {}
+        self._open: dict[str, Underway] = {}
+        self._priorities: Mapping[str, int] = {}
+        self._away: dict[str, float] = {}
+        """Agents, and until when they are taken to be gone."""
+        self._quiet: float | None = None
+        """Since when there are health jobs alone."""
         self.results: dict[str, Result] = {}
         """The last attempt of each cell that came in."""
 
@@ -101,6 +106,7 @@ class Dispatcher:
         return frozenset(
             cell.id
             for state in self._journal.open_jobs()
+            if not state.aside
             for cell in self._read(state.job).job.cells
         )
 
@@ -115,11 +121,17 @@ class Dispatcher:
             InfrastructureError: nobody answers, or the record cannot be written.
             UsageError: the backend refuses us.
         """
+        self._priorities = priorities
         for state in self._journal.open_jobs():
-            self._take_up(state, priorities)
+            self._take_up(state)
         pause = self._pace.first_s
-        while self._open:
-            changed = self._round()
+        while True:
+            if all(job.state.aside == "health" for job in self._open.values()):
+                self._wind_down()
+            if not self._open:
+                break
+            changed = self._hand_out()
+            changed |= self._round()
             if self._enough is not None and self._enough(self.results):
                 self._stop("a core cell is red, and the first one was to be the last")
                 break
@@ -130,27 +142,41 @@ class Dispatcher:
 
     # --- one job ----------------------------------------------------------------------------
 
-    def _take_up(self, state: JobState, priorities: Mapping[str, int]) -> None:
+    def _take_up(self, state: JobState) -> Underway:
         ordered = self._read(state.job)
         tiers = {terms.tier for terms in ordered.order.cells.values()}
-        job = _Job(
+        job = Underway(
             ordered=ordered,
-            folder=ordered.folder,
-            priority=max((priorities.get(tier, 0) for tier in tiers), default=0),
+            target=deriving.aside(self._run, state.job) if state.aside else self._run,
+            priority=max((self._priorities.get(tier, 0) for tier in tiers), default=0),
             state=state,
             since=self._clock.monotonic(),
         )
         self._open[state.job] = job
-        # what an earlier dispatcher had begun to record is finished first
+        # what an earlier dispatcher had begun to record, or to take back, is finished first
         for entry in state.lost.values():
             self._lose(job, entry)
+        if state.withdrawn and not state.ticket:
+            self._backend.cancel(state.withdrawn[-1], "it was taken back")
         if not state.ticket:
+            self._queue(job)
+        return job
+
+    def _queue(self, job: Underway) -> None:
+        """Lets a job wait for an agent, or for any machine where there are none."""
+        job.waits = self._fleet is not None and self._fleet.serves(job.ordered)
+        job.since = self._clock.monotonic()
+        if not job.waits:
             self._submit(job)
 
-    def _submit(self, job: _Job) -> None:
+    def _submit(self, job: Underway, agent: str = "") -> None:
         state, key = job.state, _key(job.state.job, job.state.submissions)
         archive = self._run.folder / _WORK / f"{state.job}{parcel.SUFFIX}"
-        warrants = self._signing.warrants(self._run, job.ordered, key, self._clock.now())
+        only = (agent,) if agent else None
+        now = self._clock.now()
+        warrants = self._signing.warrants(job.target, job.ordered, key, now, only)
+        if only is None and warrants and not self._signing.unsigned:
+            only = tuple(warrants)  # nobody else's results would be taken
         ticket = self._backend.submit(
             Parcel(
                 key=key,
@@ -159,49 +185,61 @@ class Dispatcher:
                 archive=archive,
                 sha256=parcel.pack(job.folder, archive, more=signing.files(warrants)),
                 priority=job.priority,
-                avoid=tuple(dict.fromkeys(entry.machine for entry in state.lost.values())),
-                # nobody else's results would be taken
-                agents=tuple(warrants) if warrants and not self._signing.unsigned else None,
+                avoid=tuple(dict.fromkeys(state.tried)),
+                agents=only,
             )
         )
-        self._tell("submitted", state.job, ticket=ticket)
-        job.since = self._clock.monotonic()
+        self._tell("submitted", state.job, ticket=ticket, machine=agent)
+        if not (agent and state.withdrawn):
+            job.since = self._clock.monotonic()
+        job.waits = job.taken = False
+        job.said = ""
 
     def _round(self) -> bool:
         """Looks at all jobs once; whether anything changed."""
-        sights = self._backend.watch([job.state.ticket for job in self._open.values()])
+        there = [job.state.ticket for job in self._open.values() if not job.waits]
+        sights = self._backend.watch(there) if there else {}
         changed = False
         for job in list(self._open.values()):
-            if (sight := sights.get(job.state.ticket)) is not None:
+            if not job.waits and (sight := sights.get(job.state.ticket)) is not None:
                 changed |= self._look(job, sight)
         return changed
 
-    def _look(self, job: _Job, sight: Sight) -> bool:
+    def _look(self, job: Underway, sight: Sight) -> bool:
         state, changed = job.state, False
         for go in sight.goes:
+            job.taken = True
             if go.id not in state.claimed:
                 changed = True
                 job.since = self._clock.monotonic()
-                self._tell("claimed", state.job, attempt=go.id, machine=go.machine)
-                for cell in job.ordered.order.cells:
-                    self._reporter.began(cell, f"with {go.machine}")
-            if go.lost and go.id not in state.lost:
+                machine = job.agent or go.machine
+                self._tell("claimed", state.job, attempt=go.id, machine=machine)
+                for cell in () if state.aside else job.ordered.order.cells:
+                    self._reporter.began(cell, f"with {machine}")
+            if go.lost and not go.cancelled and go.id not in state.lost:
                 changed = True
                 self._lost(job, go, go.why or f"{go.machine} was lost")
-        if len(state.lost) > self._retries:
+        last = sight.goes[-1] if sight.goes else None
+        if sight.ended and (sight.cancelled or (last is not None and last.cancelled)):
+            self._cancelled(job)
+        elif job.spent(self._retries):
             self._backend.cancel(state.ticket, "given up: nothing came of it too often")
             self._close(job, "abandoned")
         elif sight.ended:
             self._ended(job, sight)
-            return True
-        elif self._clock.monotonic() > job.since + self._pace.unclaimed_s and not any(
-            not go.ended for go in sight.goes
-        ):
-            self._unclaimed(job)
-            return True
-        return changed
+        elif job.agent and last is not None and last.id in state.lost:
+            # the backend would wait for the same machine
+            self._withdraw(job, "its machine was lost")
+        elif not any(not go.ended for go in sight.goes) and self._overdue(job):
+            self._unclaimed(job, f"within {self._pace.unclaimed_s / 3600:g} h")
+        else:
+            return changed
+        return True
 
-    def _ended(self, job: _Job, sight: Sight) -> None:
+    def _overdue(self, job: Underway) -> bool:
+        return self._clock.monotonic() > job.since + self._pace.unclaimed_s
+
+    def _ended(self, job: Underway, sight: Sight) -> None:
         """No further go will follow: takes in what the last one left, or tries again."""
         state = job.state
         last = next((go for go in reversed(sight.goes) if not go.lost), None)
@@ -213,12 +251,12 @@ class Dispatcher:
             return
         if last.id not in state.lost:
             self._lost(job, last, why)
-        if len(state.lost) > self._retries:
+        if job.spent(self._retries):
             self._close(job, "abandoned")
         else:
-            self._submit(job)
+            self._queue(job)
 
-    def _collect(self, job: _Job, go: Go) -> str:
+    def _collect(self, job: Underway, go: Go) -> str:
         """Takes in what a go left; why it could not be, empty when it was."""
         state, work = job.state, self._run.folder / _WORK
         archive, folder = work / f"{state.job}.back{parcel.SUFFIX}", work / f"{state.job}.back"
@@ -230,7 +268,7 @@ class Dispatcher:
         try:
             self._backend.collect(state.ticket, state.job, go.id, archive)
             taken = self._signing.take(
-                self._run,
+                job.target,
                 job.ordered,
                 archive,
                 folder,
@@ -247,85 +285,195 @@ class Dispatcher:
                 archive.unlink()
         for note in taken.notes:
             self._reporter.note(f"{go.machine}: {note}")
-        if taken.info is not None and self._heard is not None:
+        if taken.info is not None and self._heard is not None and not state.aside:
             self._heard(taken.info)
-        self._report(taken.results)
+        self._settle(job, go, taken.results)
         return ""
 
-    def _lost(self, job: _Job, go: Go, why: str) -> None:
-        numbers = self._numbers(job)
+    def _settle(self, job: Underway, go: Go, results: Sequence[Result]) -> None:
+        """What follows from results that are in the record: for their machine, and for misses."""
+        last = {result.cell: result for result in results}
+        missed = {cell: result for cell, result in last.items() if result.status == "miss"}
+        if self._fleet is None or not job.agent:
+            self._report(results)
+            return
+        self._fleet.ended(job, job.agent, go.id, [*last.values()], self._clock.now())
+        if job.state.aside:
+            return
+        again = bool(missed) and len(job.state.tried) < self._retries
+        self._report(results, pending=missed if again else ())
+        if again:
+            self._again(job, missed)
+
+    def _again(self, job: Underway, missed: Mapping[str, Result]) -> None:
+        """Plans what was missed once more, as a job of its own; once."""
+        state = job.state
+        if any(each.planned and each.planned.of == state.job for each in self._jobs()):
+            return
+        folder = self._run.folder / "jobs" / f"{state.job}.again"
+        cells = [cell for cell in job.ordered.job.cells if cell.id in missed]
+        deriving.derive(job.ordered, folder, cells)
+        first = next(iter(missed.values()))
+        tried = (*state.tried, job.agent)
+        self._tell("planned", folder.name, of=state.job, tried=tried, message=first.message)
+        self._reporter.note(
+            f"job {state.job}: {plural(len(cells), 'cell')} missed on {job.agent}, tried again: "
+            f"{one_line(first.message, 160)}"
+        )
+        self._take_up(self._journal.jobs[folder.name])
+
+    def _lost(self, job: Underway, go: Go, why: str, *, machine: str | None = None) -> None:
+        """`machine`: whom it is told of; None: whose go it was."""
+        if machine is None:
+            machine = job.agent if job.agent and go.machine != "nobody" else go.machine
         entry = self._tell(
-            "lost", job.state.job, attempt=go.id, machine=go.machine, message=why, numbers=numbers
+            "lost",
+            job.state.job,
+            attempt=go.id,
+            machine=machine,
+            message=why,
+            numbers=self._numbers(job),
         )
         self._lose(job, entry)
-        left = self._retries + 1 - len(job.state.lost)
-        self._reporter.note(
-            f"job {job.state.job}: {why}; "
-            + ("it is tried again" if left > 0 else "it was tried often enough")
-        )
+        left = "it was tried often enough"
+        if not job.spent(self._retries):
+            left = "it is tried again"
+        self._reporter.note(f"job {job.state.job}: {why}; {left}")
 
-    def _lose(self, job: _Job, entry: Entry) -> None:
+    def _lose(self, job: Underway, entry: Entry) -> None:
         misses = intake.lose(
-            self._run, job.ordered, entry.numbers, entry.message, self._clock.now()
+            job.target, job.ordered, entry.numbers, entry.message, self._clock.now()
         )
-        self.results.update({result.cell: result for result in misses})
+        if not job.state.aside:
+            self.results.update({result.cell: result for result in misses})
+        if self._fleet is not None:
+            at = dt.datetime.fromisoformat(entry.at)
+            self._fleet.ended(job, entry.machine, entry.attempt, misses, at)
 
-    def _unclaimed(self, job: _Job) -> None:
-        hours = self._pace.unclaimed_s / 3600
-        why = f"no machine of pool {job.ordered.job.pool} took the job within {hours:g} h"
-        self._lost(job, Go(id=f"{job.state.ticket}.none", machine="nobody", ended=True), why)
-        self._backend.cancel(job.state.ticket, why)
+    def _cancelled(self, job: Underway) -> None:
+        """Somebody wants it not to run: that is no machine's fault, and it is not tried again."""
+        attempt = f"{job.state.ticket}.cancelled"
+        if attempt not in job.state.lost:
+            why = f"somebody cancelled it at {self._backend.where}"
+            self._lost(job, Go(id=attempt, machine="nobody", ended=True), why, machine="nobody")
+        self._close(job, "abandoned")
+
+    def _unclaimed(self, job: Underway, why: str) -> None:
+        """Nobody took it: its cells are missed, and it is over."""
+        if not job.state.aside:
+            go = Go(id=f"{job.state.ticket or job.state.job}.none", machine="nobody", ended=True)
+            told = f"no machine of pool {job.ordered.job.pool} took the job {why}"
+            self._lost(job, go, told)
+        self._give_up(job, why)
+
+    def _give_up(self, job: Underway, why: str) -> None:
+        if not job.waits:
+            self._backend.cancel(job.state.ticket, why)
         self._close(job, "abandoned")
 
     def _stop(self, why: str) -> None:
         for job in list(self._open.values()):
-            self._backend.cancel(job.state.ticket, why)
-            self._close(job, "abandoned")
+            self._give_up(job, why)
 
-    def _close(self, job: _Job, event: Event) -> None:
+    def _close(self, job: Underway, event: Event) -> None:
         self._tell(event, job.state.job)
         del self._open[job.state.job]
         self._backend.forget(job.state.job)
-        if event == "abandoned":
+        if event == "abandoned" and not job.state.aside:
             given_up = [self.results[c] for c in job.ordered.order.cells if c in self.results]
             self._report(given_up)
 
+    # --- registered agents ------------------------------------------------------------------
+
+    def _hand_out(self) -> bool:
+        """Gives waiting jobs to agents; whether anything changed."""
+        if self._fleet is None or not any(
+            job.waits or not job.taken for job in self._open.values()
+        ):
+            return False
+        now = self._clock.now()
+        made = self._fleet.decide(self._open, self._connected(), now, self._retries)
+        for name in made.withdraw:
+            self._withdraw(self._open[name], "its agent cannot take it any more")
+        for each in made.submit:
+            self._submit(self._open[each.job], each.agent)
+        for agent, like in made.checkups.items():
+            self._check(agent, self._open[like], now)
+        for held in made.held:
+            self._hold(self._open[held.job], held)
+        return bool(made.withdraw or made.submit or made.checkups)
+
+    def _connected(self) -> Collection[str] | None:
+        """Agents that are there; one that leaves a job alone for long is taken to be away."""
+        found, now = self._backend.online(), self._clock.monotonic()
+        if found is not None or self._fleet is None:
+            return found
+        for job in self._open.values():
+            if job.agent and not job.taken and now > job.since + self._pace.untaken_s:
+                self._away[job.agent] = now + self._pace.untaken_s
+        gone = {agent for agent, until in self._away.items() if now < until}
+        return set(self._fleet.roster.agents) - gone
+
+    def _withdraw(self, job: Underway, why: str) -> None:
+        """Takes a submission back: what a machine makes of it from now on counts for nothing."""
+        ticket = job.state.ticket
+        self._tell("withdrawn", job.state.job, ticket=ticket)
+        self._backend.cancel(ticket, why)
+        job.waits = True
+
+    def _check(self, agent: str, like: Underway, now: dt.datetime) -> None:
+        """Plans a health job."""
+        assert self._fleet is not None
+        mine = sum(each.aside == "health" and each.only == agent for each in self._jobs())
+        folder = self._run.folder / "jobs" / f"{self._run.name}.health.{agent}.{mine + 1}"
+        proof = self._fleet.checkup(agent, like.ordered, folder, now)
+        self._tell("planned", folder.name, aside="health", machine=agent, of=proof)
+        self._take_up(self._journal.jobs[folder.name])
+
+    def _hold(self, job: Underway, held: Held) -> None:
+        """A job that nobody can be given now: says why, once, and gives up in the end."""
+        if held.hope:
+            job.since = self._clock.monotonic()
+        if held.never:
+            self._unclaimed(job, f"and none will: {held.why}")
+        elif self._overdue(job):
+            hours = self._pace.unclaimed_s / 3600
+            self._unclaimed(job, f"within {hours:g} h: {held.why or 'none may'}")
+        elif held.why and held.why != job.said and not job.state.aside:
+            job.said = held.why
+            self._reporter.note(f"job {job.state.job} waits: {held.why}")
+
+    def _wind_down(self) -> None:
+        """Health jobs alone are left: those that have begun may end, for a while."""
+        now = self._clock.monotonic()
+        if self._quiet is None:
+            self._quiet = now
+        for job in list(self._open.values()):
+            if not job.taken or now > self._quiet + self._pace.aside_s:
+                self._give_up(job, "there is nothing else left to do")
+
     # --- small things -----------------------------------------------------------------------
 
-    def _report(self, results: Sequence[Result]) -> None:
+    def _report(self, results: Sequence[Result], pending: Collection[str] = ()) -> None:
+        """`pending`: cells that are tried again."""
         last = {result.cell: result for result in results}
         self.results.update(last)
         for result in results:
-            self._reporter.finished(result, final=result is last[result.cell])
+            final = result is last[result.cell] and result.cell not in pending
+            self._reporter.finished(result, final=final)
 
-    def _numbers(self, job: _Job) -> dict[str, int]:
-        behind = self._run.attempts()
+    def _numbers(self, job: Underway) -> dict[str, int]:
+        behind = job.target.attempts()
         return {cell: behind[cell] for cell in job.ordered.order.cells if cell in behind}
 
     def _read(self, job: str) -> Ordered:
         return executing.read(self._run.folder / "jobs" / job)
 
-    def _tell(
-        self,
-        event: Event,
-        job: str,
-        *,
-        ticket: str = "",
-        attempt: str = "",
-        machine: str = "",
-        message: str = "",
-        numbers: Mapping[str, int] | None = None,
-    ) -> Entry:
-        entry = Entry(
-            event=event,
-            job=job,
-            at=utc(self._clock.now()),
-            ticket=ticket,
-            attempt=attempt,
-            machine=machine,
-            message=message,
-            numbers=numbers or {},
-        )
+    def _jobs(self) -> Iterable[JobState]:
+        return self._journal.jobs.values()
+
+    def _tell(self, event: Event, job: str, **told: Any) -> Entry:
+        entry = Entry(event=event, job=job, at=utc(self._clock.now()), **told)
         self._journal.add(entry)
         return entry
 

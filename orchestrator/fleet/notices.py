@@ -13,6 +13,9 @@ from orchestrator.fleet.models import AgentFile
 from orchestrator.fleet.quarantine import MOST_S, Seen, Standing, delay_s
 from orchestrator.text import one_line, plural, seconds
 
+JOURNAL = "fleet/notices.jsonl"
+"""Of the state folder; see `results.lines`."""
+
 _WRONG = (
     "A cell that has been green with the same image elsewhere did not pass here: look at memory, "
     "at the GPU and its driver, and at what was changed on the machine."

@@ -49,6 +49,8 @@ class Seen:
     at: str
     """UTC, ISO 8601."""
     job: str = ""
+    go: str = ""
+    """The backend's name for the agent's go at that job: a go is told once."""
     kind: str = ""
     """Of a miss, or of a health job's: `misses.Kind`; empty: none."""
     message: str = ""

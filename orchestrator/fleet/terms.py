@@ -63,11 +63,17 @@ def never(agent: AgentFile, request: Request) -> Iterator[str]:
         yield f"may take {seconds(request.seconds)}, and its owner allows {seconds(terms.time)}"
 
 
+def closed(agent: AgentFile, now: dt.datetime) -> bool:
+    """Whether no job may begin on an agent at this hour."""
+    hours = agent.terms.hours
+    return bool(hours) and not any(_inside(now, each) for each in hours)
+
+
 def _not_now(agent: AgentFile, now: dt.datetime, running: int) -> Iterator[str]:
     terms = agent.terms
     if running >= terms.jobs:
         yield f"it has {plural(running, 'job')}, and its owner allows {terms.jobs}"
-    if terms.hours and not any(_inside(now, hours) for hours in terms.hours):
+    if closed(agent, now):
         clock = now.astimezone(dt.UTC).strftime("%H:%M")
         yield f"jobs begin at {', '.join(terms.hours)} UTC, and it is {clock}"
 

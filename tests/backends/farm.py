@@ -14,6 +14,7 @@ from orchestrator.backends.base import Go, NothingLeftError, Parcel, Sight
 from orchestrator.backends.perform import Machine
 from orchestrator.cli.report import SilentReporter
 from orchestrator.config.load import Config, load
+from orchestrator.errors import InfrastructureError
 from orchestrator.host import Host
 from orchestrator.job import Job
 from orchestrator.order import CellTerms
@@ -23,9 +24,9 @@ from orchestrator.results.store import Run, utc
 from tests.config.tree import Tree
 from tests.fakes import FakeEngine, FakeTime
 
-Fate = Literal["well", "lost", "silent", "torn", "foreign", "unfinished"]
+Fate = Literal["well", "lost", "silent", "torn", "foreign", "unfinished", "refused", "cancelled"]
 """What becomes of a go: as it should, the machine went away, it left nothing, half a file, results
-of another order, or no summary."""
+of another order, no summary, its engine refuses, or somebody stops it."""
 
 HOST = Host(
     arch="x86_64",
@@ -112,6 +113,16 @@ class Farm:
     idle: bool = False
     """No machine takes anything."""
     count: int = 0
+    agents: tuple[str, ...] | None = None
+    """Registered machines that are connected; None: it cannot be told."""
+    sick: set[str] = field(default_factory=set)
+    """Of them, those whose engine refuses."""
+    went: list[tuple[str, str]] = field(default_factory=list)
+    """Machine and job of each go, in the order of time."""
+
+    def online(self) -> tuple[str, ...] | None:
+        """See `Backend`."""
+        return self.agents
 
     def submit(self, given: Parcel) -> str:
         """See `Backend`."""
@@ -124,7 +135,9 @@ class Farm:
         """See `Backend`."""
         for ticket in tickets:
             submission = self.submissions[ticket]
-            if not submission.ended and not self.idle:
+            there = submission.parcel.agents
+            away = self.agents is not None and there is not None and there[0] not in self.agents
+            if not submission.ended and not self.idle and not away:
                 self._work(ticket, submission)
         return {ticket: self._sight(self.submissions[ticket]) for ticket in tickets}
 
@@ -150,9 +163,19 @@ class Farm:
         fate = self.fates.pop(0) if self.fates else "well"
         self.count += 1
         name = f"go-{self.count}"
-        made = None if fate in ("lost", "silent") else self._made(name, submission, fate)
+        who = self._machine(submission, name)
+        if who in self.sick:
+            fate = "refused"
+        self.went.append((who, submission.parcel.job))
+        none = fate in ("lost", "silent", "cancelled")
+        made = None if none else self._made(name, submission, fate)
         submission.goes.append((fate, name, made))
         submission.ended = fate != "lost"
+
+    @staticmethod
+    def _machine(submission: _Submission, go: str) -> str:
+        agents = submission.parcel.agents
+        return agents[0] if agents else f"box-{go}"
 
     def _made(self, name: str, submission: _Submission, fate: Fate) -> Path:
         place = self.folder / name
@@ -165,7 +188,13 @@ class Farm:
             return self.pack(place)
         machine = Machine(engine=self.engine, note="", clock=self.engine.time.clock())
         root, clock = self.tree.root, self.engine.time.clock()
-        executing.carry_out(ordered, place / "out", root, HOST, lambda _: machine, clock, quiet())
+
+        def choose(engine: str) -> Machine:
+            if fate == "refused":
+                raise InfrastructureError(f"no engine answers at {engine}")
+            return machine
+
+        executing.carry_out(ordered, place / "out", root, HOST, choose, clock, quiet())
         summary = place / "out" / "exec.json"
         if fate == "unfinished":
             summary.unlink()
@@ -189,7 +218,13 @@ class Farm:
 
     def _sight(self, submission: _Submission) -> Sight:
         goes = tuple(
-            Go(id=name, machine=self.machine or f"box-{name}", ended=True, lost=fate == "lost")
+            Go(
+                id=name,
+                machine=self._machine(submission, name),
+                ended=True,
+                lost=fate in ("lost", "cancelled"),
+                cancelled=fate == "cancelled",
+            )
             for fate, name, _ in submission.goes
         )
         return Sight(goes=goes, ended=submission.ended)

@@ -12,8 +12,9 @@ import pytest
 from orchestrator.backends import executing, intake, jobdir, ordering, parcel
 from orchestrator.backends.base import Parcel
 from orchestrator.backends.dispatch import Dispatcher, Pace
-from orchestrator.backends.journal import Entry, Journal
+from orchestrator.backends.journal import Journal
 from orchestrator.job import Status
+from orchestrator.results.lines import Lines
 from orchestrator.results.store import Run
 from tests.backends.farm import (
     Bomb,
@@ -250,7 +251,7 @@ def _disturbed(
     with monkeypatch.context() as patch:
         for name in ("submit", "collect", "cancel", "forget"):
             patch.setattr(farm, name, bomb.wrap(getattr(farm, name)))
-        patch.setattr(Journal, "add", _torn(bomb))
+        patch.setattr(Lines, "add", torn(bomb))
         patch.setattr(intake, "add", bomb.wrap(intake.add))
         try:
             done = dispatcher(farm, run)
@@ -268,19 +269,19 @@ def _disturbed(
     return record(run)
 
 
-def _torn(bomb: Bomb) -> Any:
-    """`Journal.add`, killed before it, in the middle of its line, or after it."""
-    original = Journal.add
+def torn(bomb: Bomb) -> Any:
+    """`Lines.add`, killed before it, in the middle of its line, or after it."""
+    original = Lines.add
 
-    def add(self: Journal, entry: Entry) -> None:
+    def add(self: Lines[Any], entry: Any) -> None:
         bomb.tick()
-        size = self._lines.path.stat().st_size if self._lines.path.exists() else 0
+        size = self.path.stat().st_size if self.path.exists() else 0
         original(self, entry)
         try:
             bomb.tick()
         except KilledError:
-            data = self._lines.path.read_bytes()
-            self._lines.path.write_bytes(data[: size + (len(data) - size) // 2])
+            data = self.path.read_bytes()
+            self.path.write_bytes(data[: size + (len(data) - size) // 2])
             raise
         bomb.tick()
 

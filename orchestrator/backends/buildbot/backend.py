@@ -56,6 +56,11 @@ class BuildbotBackend:
         except records.RecordError as error:
             raise InfrastructureError(f"{self._depot} tells of no fleet: {error}") from error
 
+    def online(self) -> frozenset[str]:
+        """See `Backend.online`."""
+        workers = self._items("workers", {})
+        return frozenset(str(each["name"]) for each in workers if each.get("connected_to"))
+
     def submit(self, parcel: Parcel) -> str:
         """See `Backend.submit`."""
         name = parcel.key.replace("~", "+")  # as files are named

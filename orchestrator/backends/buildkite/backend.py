@@ -94,6 +94,9 @@ class BuildkiteBackend:
         """The registered agents."""
         return self._machines
 
+    def online(self) -> None:
+        """See `Backend.online`."""
+
     def submit(self, parcel: Parcel) -> str:
         """See `Backend.submit`."""
         text, job = slip.of_parcel(parcel.archive, self._root)

@@ -95,6 +95,9 @@ class GitHubBackend:
         """The registered agents, and hosted runners for pools without one."""
         return BothMachines(self._machines)
 
+    def online(self) -> None:
+        """See `Backend.online`."""
+
     def submit(self, parcel: Parcel) -> str:
         """See `Backend.submit`."""
         text, job = slip.of_parcel(parcel.archive, self._root)
