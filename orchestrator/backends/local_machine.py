@@ -110,6 +110,10 @@ class LocalMachine:
         """What there is."""
         return ThisMachine(self._host)
 
+    def online(self) -> tuple[str]:
+        """See `Backend.online`: it is there when we are."""
+        return (self._machine,)
+
     def submit(self, parcel: Parcel) -> str:
         """See `Backend.submit`. There is one machine: who else alone may take it never will."""
         if parcel.agents is not None and self._machine not in parcel.agents:

@@ -103,6 +103,8 @@ class Farm:
     engine: FakeEngine
     fates: list[Fate] = field(default_factory=list)
     """Of the goes, one after the other; then all is well."""
+    of_jobs: dict[str, list[Fate]] = field(default_factory=dict)
+    """Of the goes at single jobs."""
     name: str = "farm"
     where: str = "nowhere"
     submissions: dict[str, _Submission] = field(default_factory=dict)
@@ -160,7 +162,8 @@ class Farm:
         self.forgotten.append(job)
 
     def _work(self, ticket: str, submission: _Submission) -> None:
-        fate = self.fates.pop(0) if self.fates else "well"
+        own = self.of_jobs.get(submission.parcel.job) or self.fates
+        fate = own.pop(0) if own else "well"
         self.count += 1
         name = f"go-{self.count}"
         who = self._machine(submission, name)

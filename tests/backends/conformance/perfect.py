@@ -69,6 +69,9 @@ class Perfect:
         """Knows nothing but where the machine is."""
         self.world = world
 
+    def online(self) -> None:
+        """See `Backend`."""
+
     def submit(self, given: Parcel) -> str:
         """See `Backend`."""
         if given.key not in self.world.jobs:
