@@ -87,7 +87,8 @@ def _agent(facts: Facts, agent: int, name: str) -> doc.AgentView:
         queue_p95=round(float(np.percentile(queued, 95)), 1) if len(queued) else None,
         causes=tuple(causes),
         drivers=_drivers(known, agent),
-        sick=f"since {nights[since]}: {known.causes(agent, since)[0][0]}" if since >= 0 else "",
+        sick=entry.quarantine
+        or (f"since {nights[since]}: {known.causes(agent, since)[0][0]}" if since >= 0 else ""),
         blocks=entry.blocks,
     )
 

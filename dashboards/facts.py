@@ -41,6 +41,8 @@ class Registered:
     contact: str
     blocks: tuple[str, ...] = ()
     """What stands between it and promotion."""
+    quarantine: str = ""
+    """Since when it is given health jobs alone, and why; empty: it is not."""
 
 
 @dataclass(frozen=True, kw_only=True)

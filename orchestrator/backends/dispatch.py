@@ -130,8 +130,9 @@ class Dispatcher:
                 self._wind_down()
             if not self._open:
                 break
-            changed = self._hand_out()
-            changed |= self._round()
+            # looked at first: what a machine has begun is not taken back from it
+            changed = self._round()
+            changed |= self._hand_out()
             if self._enough is not None and self._enough(self.results):
                 self._stop("a core cell is red, and the first one was to be the last")
                 break
@@ -160,6 +161,8 @@ class Dispatcher:
             self._backend.cancel(state.withdrawn[-1], "it was taken back")
         if not state.ticket:
             self._queue(job)
+        elif job.agent and not job.spent(self._retries) and state.missed_by_the_last():
+            self._withdraw(job, "its machine was lost")
         return job
 
     def _queue(self, job: Underway) -> None:
@@ -172,7 +175,7 @@ class Dispatcher:
     def _submit(self, job: Underway, agent: str = "") -> None:
         state, key = job.state, _key(job.state.job, job.state.submissions)
         archive = self._run.folder / _WORK / f"{state.job}{parcel.SUFFIX}"
-        only = (agent,) if agent else None
+        only: tuple[str, ...] | None = (agent,) if agent else None
         now = self._clock.now()
         warrants = self._signing.warrants(job.target, job.ordered, key, now, only)
         if only is None and warrants and not self._signing.unsigned:
@@ -329,6 +332,7 @@ class Dispatcher:
         entry = self._tell(
             "lost",
             job.state.job,
+            ticket=job.state.ticket,
             attempt=go.id,
             machine=machine,
             message=why,
@@ -457,7 +461,10 @@ class Dispatcher:
     def _report(self, results: Sequence[Result], pending: Collection[str] = ()) -> None:
         """`pending`: cells that are tried again."""
         last = {result.cell: result for result in results}
-        self.results.update(last)
+        for cell, result in last.items():
+            known = self.results.get(cell)
+            if known is None or known.attempt <= result.attempt:
+                self.results[cell] = result
         for result in results:
             final = result is last[result.cell] and result.cell not in pending
             self._reporter.finished(result, final=final)

@@ -91,6 +91,10 @@ class JobState:
         before = self.planned.tried if self.planned else ()
         return (*before, *(entry.machine for entry in self.lost.values()))
 
+    def missed_by_the_last(self) -> bool:
+        """Whether nothing came of what was submitted last."""
+        return any(entry.ticket == self.ticket for entry in self.lost.values())
+
 
 class Journal:
     """`journal.jsonl` of a run; only its owner writes."""

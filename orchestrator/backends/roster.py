@@ -70,7 +70,7 @@ class Roster:
             InfrastructureError: the journal is damaged.
         """
         self.agents = agents
-        self._code = code
+        self.code = code
         self._lines = Lines(state / quarantine.JOURNAL, Seen)
         self._notices = Lines(state / notices.JOURNAL, Notice)
         self._size = -1
@@ -98,7 +98,7 @@ class Roster:
         Its longest time is that of all cells' deadlines, one after the other, without that of
         making a stack's image, which happens once.
         """
-        job, code = ordered.job, self._code
+        job, code = ordered.job, self.code
         return Request(
             pool=job.pool,
             pipelines=tuple(dict.fromkeys(cell.pipeline for cell in job.cells)),

@@ -10,12 +10,14 @@ from pathlib import Path
 import click
 
 from orchestrator.cli.app import App, pass_app
-from orchestrator.cli.counting import counted
+from orchestrator.cli.counting import counted, journal
 from orchestrator.cli.params import examples, json_option
 from orchestrator.fleet import public
 from orchestrator.fleet.agents import key_state, load_fleet
+from orchestrator.fleet.health import words
 from orchestrator.fleet.levels import Advice, Reliability, advise
 from orchestrator.fleet.models import AgentFile, Terms
+from orchestrator.fleet.quarantine import standings
 from orchestrator.text import plain, plural, seconds, size, table
 
 
@@ -42,7 +44,9 @@ def command(app: App, /, results: Path | None, as_json: bool) -> int:
             name: advise(agent.level, seen.get(name, Reliability()))
             for name, agent in agents.items()
         }
-    today = app.today()
+    today, now = app.today(), app.services.clock.now()
+    known = standings(journal(app).read())
+    standing = {name: words(known.get(name), now) for name in agents}
     valid = {
         name: [
             fingerprint
@@ -52,10 +56,16 @@ def command(app: App, /, results: Path | None, as_json: bool) -> int:
         for name, agent in agents.items()
     }
     if as_json:
-        documents = [_json(agent, valid[name], advice.get(name)) for name, agent in agents.items()]
+        documents = [
+            {**_json(agent, valid[name], advice.get(name)), "standing": standing[name]}
+            for name, agent in agents.items()
+        ]
         click.echo(json.dumps(documents, indent=2))
     else:
         _print(agents, valid, advice)
+        for name, told in standing.items():
+            click.echo(plain(f"{name}: {told}"))
+        click.echo(plural(len(agents), "agent"))
     return 0
 
 
@@ -96,7 +106,6 @@ def _print(
             click.echo(f"{name} should be {each.level}")
         for reason in each.reasons:
             click.echo(plain(f"{name}: {reason}"))
-    click.echo(plural(len(agents), "agent"))
 
 
 def _brief(terms: Terms) -> str:

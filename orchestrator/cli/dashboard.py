@@ -18,8 +18,10 @@ from orchestrator.cli.params import examples, json_option
 from orchestrator.cli.report import console
 from orchestrator.errors import ExitCode, UsageError
 from orchestrator.fleet.agents import load_fleet
+from orchestrator.fleet.health import words
 from orchestrator.fleet.levels import Reliability, advise
 from orchestrator.fleet.models import AgentFile
+from orchestrator.fleet.quarantine import quarantined, standings
 from orchestrator.text import counts as counted
 from orchestrator.text import one_line, plural
 
@@ -145,12 +147,15 @@ def _registered(
 
     if not agents:
         return {}
-    seen = count(table, journal(app).read(), app.services.clock.now())
+    lines, now = list(journal(app).read()), app.services.clock.now()
+    seen, standing = count(table, lines, now), standings(lines)
+    held = quarantined(standing)
     return {
         name: Registered(
             level=agent.level,
             contact=agent.contact,
             blocks=advise(agent.level, seen.get(name, Reliability())).reasons,
+            quarantine=words(standing.get(name), now) if name in held else "",
         )
         for name, agent in agents.items()
     }

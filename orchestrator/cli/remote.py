@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from orchestrator import __version__
 from orchestrator.cli.app import App
-from orchestrator.cli.elsewhere import Fleet, connect
+from orchestrator.cli.elsewhere import Elsewhere, Fleet, connect
+from orchestrator.cli.lending import fleetwork, jobs_of, patience
 from orchestrator.cli.running import Ran, interrupted, merged, terms, waiting_jobs
 from orchestrator.cli.selecting import Chosen
 from orchestrator.cli.trust import signing
@@ -20,6 +21,7 @@ from orchestrator.results.store import Run, utc
 from orchestrator.results.verdict import is_red
 
 if TYPE_CHECKING:
+    from orchestrator.backends.fleetwork import Fleetwork
     from orchestrator.backends.ordering import Terms
     from orchestrator.backends.recorder import Reporter
     from orchestrator.plan import Serving
@@ -73,6 +75,7 @@ def execute(
         note = f"{backend.name} at {backend.where}"
         note += ", --unsigned" if options.unsigned else ""
         machines = _Machines(run, _info(app, run, note))
+        fleet = fleetwork(app, run, plan, reporter.note)
         dispatcher = Dispatcher(
             run,
             backend,
@@ -82,16 +85,17 @@ def execute(
             enough=(lambda results: is_red(results.values())) if fail_fast else None,
             heard=machines.heard,
             signing=trust,
+            fleet=fleet,
         )
         try:
             with stopping(reporter.note):
                 fresh = waiting - dispatcher.open_cells()
-                jobs = waiting_jobs(run, plan, fresh)
-                sizes = _sizes(jobs, backend.fleet()) if jobs else {}
                 common = order_terms(app, run, plan)
-                for job in _split(jobs, sizes):
-                    folder = run.job_folder(job.id)
-                    dispatcher.plan(ordering.write(folder, job, common).id)
+                for job in _jobs(run, plan, fresh, backend, fleet):
+                    folder, told = run.job_folder(job.id), common
+                    if fleet is not None:
+                        told = patience(fleet, job, common)
+                    dispatcher.plan(ordering.write(folder, job, told).id)
                 dispatcher.go(PRIORITIES)
         except KeyboardInterrupt:
             machines.close(clock.monotonic() - started, ended=None)
@@ -116,6 +120,16 @@ def order_terms(app: App, run: Run, plan: RunPlan) -> Terms:
         workers=plan.options.workers or None,
         today=app.today(),
     )
+
+
+def _jobs(
+    run: Run, plan: RunPlan, fresh: set[str], backend: Elsewhere, fleet: Fleetwork | None
+) -> Iterable[Job]:
+    """Jobs of the cells that nobody has yet."""
+    if fleet is not None:
+        return jobs_of(fleet, run, plan, fresh)
+    jobs = waiting_jobs(run, plan, fresh)
+    return _split(jobs, _sizes(jobs, backend.fleet()) if jobs else {})
 
 
 def _sizes(jobs: Iterable[Job], fleet: Fleet) -> dict[str, int]:

@@ -43,6 +43,18 @@ def owes(standing: Standing | None, now: dt.datetime) -> str:
     return ""
 
 
+def words(standing: Standing | None, now: dt.datetime) -> str:
+    """How an agent stands, for people."""
+    known = standing or NEW
+    if known.since is not None:
+        since = known.since.astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M")
+        rest = known.until if known.rests(now) else None
+        then = f", rests until {rest.astimezone(dt.UTC).strftime('%H:%M')}" if rest else ""
+        return f"in quarantine since {since} UTC{then}: {one_line(known.why, 120)}"
+    why = owes(known, now)
+    return f"a health job comes first: {why}" if why else "well"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Tried:
     """A run, as far as it matters here."""

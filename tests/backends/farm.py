@@ -175,10 +175,9 @@ class Farm:
         submission.goes.append((fate, name, made))
         submission.ended = fate != "lost"
 
-    @staticmethod
-    def _machine(submission: _Submission, go: str) -> str:
+    def _machine(self, submission: _Submission, go: str) -> str:
         agents = submission.parcel.agents
-        return agents[0] if agents else f"box-{go}"
+        return self.machine or (agents[0] if agents else f"box-{go}")
 
     def _made(self, name: str, submission: _Submission, fate: Fate) -> Path:
         place = self.folder / name
