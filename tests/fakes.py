@@ -244,6 +244,12 @@ class FakeEngine:
         self.prepare_error: BaseException | None = None
         self.start_errors: list[InfrastructureError] = []
         self.left_behind: tuple[str, ...] = ()
+        self.kept: set[str] = set()
+        """Digests of earlier environments that are still there."""
+        self.digest = ""
+        """Of environments that are prepared; empty: by the stack."""
+        self.ran_in: list[str] = []
+        """Digest of each job's environment."""
 
     def probe(self) -> Availability:
         """It always answers."""
@@ -260,14 +266,23 @@ class FakeEngine:
             stack=stack,
             engine=self.name,
             reference=f"lh/{stack}:3f9c2a1",
-            digest=f"sha256:{stack}",
+            digest=self.digest or f"sha256:{stack}",
             cached=not force,
             facts={"llvm": "22.1.8"},
+        )
+
+    def recall(self, stack: str, digest: str) -> Environment | None:
+        """As the test says."""
+        if digest not in self.kept:
+            return None
+        return Environment(
+            stack=stack, engine=self.name, reference=digest, digest=digest, cached=True, facts={}
         )
 
     def start(self, job: Job, job_dir: Path, environment: Environment) -> FakeSession:
         """A session of the script."""
         assert environment.stack == job.stack
+        self.ran_in.append(environment.digest)
         self.jobs.append(job)
         self.folders.append(job_dir)
         if self.start_errors:

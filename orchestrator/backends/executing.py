@@ -15,7 +15,7 @@ from orchestrator.backends import jobdir
 from orchestrator.backends.clock import Clock
 from orchestrator.backends.perform import Machine, Work, default_workers, perform, sweep
 from orchestrator.backends.recorder import Reporter
-from orchestrator.engines.base import Availability, Environment, Progress, Session
+from orchestrator.engines.base import Availability, Engine, Environment, Progress, Session
 from orchestrator.engines.images import stack_definition
 from orchestrator.engines.pins import read_pins
 from orchestrator.errors import DefinitionError, InfrastructureError, UsageError
@@ -151,6 +151,9 @@ def _machine(
     try:
         machine = choose(ordered.order.engine)
         _check(ordered, root, host)
+        if ordered.order.image:
+            engine = _Recalled(machine.engine, ordered.order)
+            machine = dataclasses.replace(machine, engine=engine)
     except (InfrastructureError, DefinitionError) as error:
         return Machine(engine=_NoEngine(str(error)), note="", clock=clock)
     return machine
@@ -161,8 +164,9 @@ def _check(ordered: Ordered, root: Path, host: Host) -> None:
     if why := order.pool.refusal(host):
         raise InfrastructureError(why)
     pins = read_pins(root)
-    if order.stack not in pins.stacks or (
-        stack_definition(root, pins, order.stack) != order.stack_sha256
+    if not order.image and (
+        order.stack not in pins.stacks
+        or stack_definition(root, pins, order.stack) != order.stack_sha256
     ):
         raise InfrastructureError(
             f"the checkout in {root} defines stack {order.stack} in another way than the one that "
@@ -200,6 +204,37 @@ def _place(run: Run, job: Job, source: Path) -> tuple[Job, Path]:
     return jobdir.write(folder, job, files, source / jobdir.HARNESS), folder
 
 
+class _Recalled:
+    """An engine, with an environment of an earlier job. See `engines.base.Engine`."""
+
+    def __init__(self, engine: Engine, order: JobOrder) -> None:
+        """Raises InfrastructureError: the environment is not there any more."""
+        found = engine.recall(order.stack, order.image)
+        if found is None:
+            raise InfrastructureError(
+                f"{order.image:.19}, which stack {order.stack} was green in, is gone from this "
+                "machine, and its definition from this checkout"
+            )
+        self._engine = engine
+        self._found = found
+        self.name = engine.name
+
+    def probe(self) -> Availability:
+        return self._engine.probe()
+
+    def prepare(self, stack: str, progress: Progress, *, force: bool = False) -> Environment:  # noqa: ARG002
+        return self._found
+
+    def recall(self, stack: str, digest: str) -> Environment | None:
+        return self._engine.recall(stack, digest)
+
+    def start(self, job: Job, job_dir: Path, environment: Environment) -> Session:
+        return self._engine.start(job, job_dir, environment)
+
+    def sweep(self) -> tuple[str, ...]:
+        return self._engine.sweep()
+
+
 class _NoEngine:
     """Stands for an engine where there is none to be had. See `engines.base.Engine`."""
 
@@ -213,6 +248,9 @@ class _NoEngine:
 
     def prepare(self, stack: str, progress: Progress, *, force: bool = False) -> Environment:  # noqa: ARG002
         raise InfrastructureError(self._why)
+
+    def recall(self, stack: str, digest: str) -> Environment | None:  # noqa: ARG002
+        return None
 
     def start(self, job: Job, job_dir: Path, environment: Environment) -> Session:  # noqa: ARG002
         raise InfrastructureError(self._why)

@@ -9,25 +9,46 @@ from pathlib import Path
 
 from orchestrator.backends import handing
 from orchestrator.backends.checkups import Checkups
+from orchestrator.backends.controls import Controls, Wanted
 from orchestrator.backends.executing import Ordered
 from orchestrator.backends.handing import Decision
+from orchestrator.backends.journal import JobState
 from orchestrator.backends.roster import Roster
 from orchestrator.backends.underway import Underway
 from orchestrator.fleet import health
-from orchestrator.fleet.misses import kind_of
+from orchestrator.fleet.control import Role
+from orchestrator.fleet.misses import Kind, kind_of
 from orchestrator.fleet.quarantine import NEW, Seen
 from orchestrator.results.schema import Result
 from orchestrator.text import one_line
+
+_ROLES: Mapping[Role, str] = {
+    "golden-here": "the last green image",
+    "same-there": "the same image",
+    "again-here": "the same once more",
+}
+_NOT_TOLD = {str(Kind.JOB)}
+"""A control run that its agent has no image for says nothing about the agent."""
 
 
 class Fleetwork:
     """The agents of one run's backend."""
 
-    def __init__(self, roster: Roster, checkups: Checkups, note: Callable[[str], None]) -> None:
-        """`note` gets a line for people about what becomes of machines."""
+    def __init__(
+        self,
+        roster: Roster,
+        checkups: Checkups,
+        note: Callable[[str], None],
+        controls: Controls | None = None,
+    ) -> None:
+        """`note` gets a line for people about what becomes of machines.
+
+        `controls`: finds out whose fault failures are; None: nobody does.
+        """
         self._roster = roster
         self._checkups = checkups
         self._note = note
+        self._controls = controls
 
     @property
     def roster(self) -> Roster:
@@ -55,6 +76,28 @@ class Fleetwork:
         self._note(f"{agent}: a health job before anything else: {why}")
         return self._checkups.make(self._roster.agents[agent], like, folder)
 
+    def controls_for(
+        self,
+        jobs: Mapping[str, JobState],
+        connected: Collection[str] | None,
+        now: dt.datetime,
+    ) -> tuple[Wanted, ...]:
+        """Control runs that should be made now; no job of the plan's own is under way."""
+        if self._controls is None:
+            return ()
+        self._roster.look()
+        state = handing.standing(self._roster, (), connected)
+        found = self._controls.next(self._roster, jobs, state, now)
+        for asked in found:
+            what = _ROLES[asked.control.role]
+            self._note(f"{asked.cell}: a control run on {asked.control.agent}, of {what}")
+        return found
+
+    def make_control(self, asked: Wanted, folder: Path) -> None:
+        """Fills a folder with the job of a control run."""
+        assert self._controls is not None  # who else asked for it
+        self._controls.make(asked, folder)
+
     def ended(
         self, job: Underway, agent: str, go: str, results: Sequence[Result], at: dt.datetime
     ) -> None:
@@ -68,6 +111,8 @@ class Fleetwork:
             line = self._judged(job, agent, results, at)
         else:
             line = _line(job, agent, results, at)
+            if job.state.aside == "control" and line.kind in _NOT_TOLD:
+                return
         before = self._roster.standings.get(agent, NEW)
         self._roster.saw(dataclasses.replace(line, go=go))
         after = self._roster.standings.get(agent, NEW)

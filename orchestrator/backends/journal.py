@@ -14,6 +14,9 @@ from typing import Literal
 
 from orchestrator.results.lines import Lines
 
+JOURNAL = "journal.jsonl"
+"""Of a run's folder."""
+
 Event = Literal[
     "planned", "submitted", "withdrawn", "claimed", "lost", "collecting", "collected", "abandoned"
 ]

@@ -14,7 +14,7 @@ from orchestrator.cli.counting import counted, journal
 from orchestrator.cli.params import examples, json_option
 from orchestrator.fleet import public
 from orchestrator.fleet.agents import key_state, load_fleet
-from orchestrator.fleet.health import words
+from orchestrator.fleet.health import WELL, words
 from orchestrator.fleet.levels import Advice, Reliability, advise
 from orchestrator.fleet.models import AgentFile, Terms
 from orchestrator.fleet.quarantine import standings
@@ -62,10 +62,7 @@ def command(app: App, /, results: Path | None, as_json: bool) -> int:
         ]
         click.echo(json.dumps(documents, indent=2))
     else:
-        _print(agents, valid, advice)
-        for name, told in standing.items():
-            click.echo(plain(f"{name}: {told}"))
-        click.echo(plural(len(agents), "agent"))
+        _print(agents, valid, advice, standing)
     return 0
 
 
@@ -84,6 +81,7 @@ def _print(
     agents: Mapping[str, AgentFile],
     valid: Mapping[str, list[str]],
     advice: Mapping[str, Advice],
+    standing: Mapping[str, str],
 ) -> None:
     rows = [("agent", "owner", "pools", "backend", "level", "key", "terms")]
     rows += [
@@ -101,11 +99,15 @@ def _print(
     if agents:
         for line in table(rows):
             click.echo(plain(line))
+    for name, told in standing.items():
+        if told != WELL:
+            click.echo(plain(f"{name}: {told}"))
     for name, each in advice.items():
         if each.level != agents[name].level:
             click.echo(f"{name} should be {each.level}")
         for reason in each.reasons:
             click.echo(plain(f"{name}: {reason}"))
+    click.echo(plural(len(agents), "agent"))
 
 
 def _brief(terms: Terms) -> str:

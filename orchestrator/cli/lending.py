@@ -30,6 +30,7 @@ def fleetwork(app: App, run: Run, plan: RunPlan, note: Callable[[str], None]) ->
         InfrastructureError: the journal of agents is damaged.
     """
     from orchestrator.backends.checkups import Checkups
+    from orchestrator.backends.controls import Controls
     from orchestrator.backends.fleetwork import Fleetwork
     from orchestrator.backends.roster import Code, Roster
     from orchestrator.fleet.agents import load_fleet
@@ -45,6 +46,7 @@ def fleetwork(app: App, run: Run, plan: RunPlan, note: Callable[[str], None]) ->
         Roster(agents, app.state, Code(branch=branch, commit=commit)),
         Checkups(plan, expected, earlier),
         note,
+        Controls(run, app.runs),
     )
 
 

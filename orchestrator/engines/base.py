@@ -100,6 +100,13 @@ class Engine(Protocol):
             InfrastructureError: the engine, the network or the disk failed.
         """
 
+    def recall(self, stack: str, digest: str) -> Environment | None:
+        """What earlier jobs of a stack ran in, by its digest; None: it is not here any more.
+
+        Raises:
+            InfrastructureError: the engine failed.
+        """
+
     def start(self, job: Job, job_dir: Path, environment: Environment) -> Session:
         """Starts a job whose files are in `job_dir` (with `job.json`), which it only reads.
 

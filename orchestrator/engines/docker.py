@@ -23,6 +23,7 @@ from orchestrator.engines.docker_host import (
     engine_errors,
     engine_info,
     find_host,
+    find_image,
 )
 from orchestrator.engines.docker_session import DockerSession
 from orchestrator.engines.images import Built, ImageBuilder
@@ -113,6 +114,20 @@ class DockerEngine:
             with exclusive(lock, f"stack {stack}", progress):
                 built = builder.ensure(stack, progress, force=force)
         return self._environment(stack, built, pins.llvm.version)
+
+    def recall(self, stack: str, digest: str) -> Environment | None:
+        """The image of an earlier job, whatever it is called now. See `engines.base.Engine`."""
+        image = find_image(self._client, digest)
+        if image is None:
+            return None
+        return Environment(
+            stack=stack,
+            engine=self.name,
+            reference=digest,
+            digest=image.id,
+            cached=True,
+            facts={"engine": f"Docker {self._info.version} at {self._host.url}"},
+        )
 
     def _environment(self, stack: str, built: Built, llvm: str) -> Environment:
         base = built.base

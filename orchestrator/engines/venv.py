@@ -82,6 +82,10 @@ class VenvEngine:
         )
         return _environment(stack, built, release, system, cached=venv is not None)
 
+    def recall(self, stack: str, digest: str) -> Environment | None:  # noqa: ARG002
+        """None: environments are found by what they are made from, and that is another by now."""
+        return None
+
     def start(self, job: Job, job_dir: Path, environment: Environment) -> ProcessSession:
         """Starts the harness in a scratch folder of its own, with a clean environment.
 

@@ -9,7 +9,7 @@ which run would tell.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -107,19 +107,23 @@ def decide(failure: Trial, controls: Sequence[Trial], green: Trial | None) -> At
 
 
 def wanted(
-    failure: Trial, controls: Sequence[Trial], green: Trial | None, peers: Sequence[Peer]
+    failure: Trial,
+    controls: Sequence[Trial],
+    green: Trial | None,
+    peers: Sequence[Peer],
+    cannot: Collection[Role] = (),
 ) -> tuple[Control, ...]:
     """The control runs that should be made now; none: it is decided, or nothing more can be known.
 
     First the last green image on the same machine and the failing image on a peer, whose
     driver and hardware are the same if there is such a one; when those leave it open, the failing
-    image on the same machine once more.
+    image on the same machine once more. `cannot`: what cannot be run, whoever wants it.
     """
     found = decide(failure, controls, green)
     if found.verdict != "undecided":
         return ()
     roles = [(run, role_of(run, failure)) for run in controls]
-    done = {role for run, role in roles if role and not _silent(run, failure)}
+    done = {role for run, role in roles if role and not _silent(run, failure)} | {*cannot}
     tries = {role: sum(each == role for _, each in roles) for role in get_args(Role)}
     first = []
     golden = green.image if green is not None and _other(green.image, failure.image) else ""

@@ -43,6 +43,9 @@ def owes(standing: Standing | None, now: dt.datetime) -> str:
     return ""
 
 
+WELL = "well"
+
+
 def words(standing: Standing | None, now: dt.datetime) -> str:
     """How an agent stands, for people."""
     known = standing or NEW
@@ -52,7 +55,7 @@ def words(standing: Standing | None, now: dt.datetime) -> str:
         then = f", rests until {rest.astimezone(dt.UTC).strftime('%H:%M')}" if rest else ""
         return f"in quarantine since {since} UTC{then}: {one_line(known.why, 120)}"
     why = owes(known, now)
-    return f"a health job comes first: {why}" if why else "well"
+    return f"a health job comes first: {why}" if why else WELL
 
 
 @dataclass(frozen=True, kw_only=True)

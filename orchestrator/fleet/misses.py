@@ -62,6 +62,7 @@ _LOOK = {
     Kind.OTHER: "Look at the log of the job, which says what happened.",
 }
 _SAID: dict[Kind, tuple[str, ...]] = {
+    Kind.JOB: ("is gone from this machine",),  # an image, of a control run
     Kind.JOB: (r"would not run it \(",),
     Kind.UNCLAIMED: (r"no machine of pool \S+ took the job", "before a machine took it"),
     Kind.CLOCK: (

@@ -11,6 +11,7 @@ import pytest
 
 from orchestrator.backends import intake, jobdir, ordering
 from orchestrator.backends.checkups import Checkups
+from orchestrator.backends.controls import Controls
 from orchestrator.backends.dispatch import Dispatcher, Pace
 from orchestrator.backends.fleetwork import Fleetwork
 from orchestrator.backends.journal import Journal
@@ -68,22 +69,27 @@ def machines(**changes: dict[str, Any]) -> dict[str, AgentFile]:
 class Site:
     """A workspace with agents, whose journals stay from run to run."""
 
-    def __init__(self, farm: Farm, folder: Path, agents: dict[str, AgentFile]) -> None:
+    def __init__(
+        self, farm: Farm, folder: Path, agents: dict[str, AgentFile], run: Path | None = None
+    ) -> None:
         self.farm = farm
         self.state = folder / "state"
         self.agents = agents
         self.said: list[str] = []
-        self.run = start_run(folder / "run", farm.engine.time)
+        self.run = start_run(run or folder / "run", farm.engine.time)
+        self.controls: Controls | None = None
         self.earlier: list[Run] = []
 
-    def dispatcher(self, **options: Any) -> Dispatcher:
-        config = self.farm.tree.load()
-        plan = RunPlan(
+    def plan(self) -> RunPlan:
+        return RunPlan(
             selection=(),
-            cells=plan_cells(config, HOST),
+            cells=plan_cells(self.farm.tree.load(), HOST),
             files=terms(self.farm.tree, self.run.name, self.farm.engine.time).files,
             options=RunOptions(),
         )
+
+    def dispatcher(self, **options: Any) -> Dispatcher:
+        config, plan = self.farm.tree.load(), self.plan()
         expected = [each.cells for each in config.matrix.expectations]
         roster = Roster(self.agents, self.state, Code(branch="main", commit="c"))
         return Dispatcher(
@@ -92,7 +98,9 @@ class Site:
             SilentReporter(self.said.append),
             retries=2,
             clock=self.farm.engine.time.clock(),
-            fleet=Fleetwork(roster, Checkups(plan, expected, self.earlier), self.said.append),
+            fleet=Fleetwork(
+                roster, Checkups(plan, expected, self.earlier), self.said.append, self.controls
+            ),
             **options,
         )
 
@@ -292,15 +300,7 @@ def test_health_cells_are_those_of_the_last_green_run(farm: Farm, tmp_path: Path
     farm.engine.script = Play()
     first = Site(farm, tmp_path / "first", machines())
     first.well(ONE, TWO)
-    config = farm.tree.load()
-    first.run.write_plan(
-        RunPlan(
-            selection=(),
-            cells=plan_cells(config, HOST),
-            files=terms(farm.tree, "run", farm.engine.time).files,
-            options=RunOptions(),
-        )
-    )
+    first.run.write_plan(first.plan())
     first.go()
     second = Site(farm, tmp_path / "second", machines())
     second.earlier = [first.run]

@@ -332,7 +332,8 @@ class TestAgents:
     def test_a_table(self, lab: Lab) -> None:
         done = lab("agents")
         assert done.exit_code == 0
-        title, row, count = done.stdout.splitlines()
+        title, row, standing, count = done.stdout.splitlines()
+        assert standing == ("intel-lab-1: a health job comes first: it has not run anything yet")
         assert title.split() == ["agent", "owner", "pools", "backend", "level", "key", "terms"]
         assert row.split("   ") == [
             "intel-lab-1",
