@@ -88,8 +88,8 @@ class Refusal:
             return f"refused: {self.agent} would not run it ({self.kind}): {self.why}. " + (
                 self.kind.advice
             )
-        of = " of ".join(filter(None, [self.job, self.agent]))
-        return f"refused ({self.kind}){f' {of}' if of else ''}: {self.why}. {self.kind.advice}"
+        what = f" {self.job}" * bool(self.job) + f" of {self.agent}" * bool(self.agent)
+        return f"refused ({self.kind}){what}: {self.why}. {self.kind.advice}"
 
 
 class Refused(Exception):  # noqa: N818  it never leaves this package

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import contextlib
 import datetime as dt
 import json
 from collections.abc import Callable, Iterator
@@ -17,13 +15,13 @@ from orchestrator.backends.dispatch import Dispatcher
 from orchestrator.backends.journal import Journal
 from orchestrator.backends.signing import RefusedBundle
 from orchestrator.errors import InfrastructureError
-from orchestrator.fleet import keys, packing, signed
-from orchestrator.fleet.bundle import MANIFEST, MANIFEST_TYPE
+from orchestrator.fleet import keys
 from orchestrator.fleet.envelope import Warrant
 from orchestrator.fleet.misses import Kind, kind_of
 from orchestrator.results.files import write_atomically
 from orchestrator.results.lines import Lines
 from orchestrator.results.store import Run
+from tests.backends.bending import alter, resign
 from tests.backends.farm import Bomb, KilledError, quiet, start_run
 from tests.backends.signed_farm import ONE, TWO, Lent, SignedFarm
 from tests.backends.test_dispatch import MLP, MLP_F16, SUM, Record, place, record
@@ -108,24 +106,6 @@ def test_what_an_agent_signed_is_in_the_record_as_its_own(farm: SignedFarm, tmp_
     assert refusals(farm) == []
 
 
-@contextlib.contextmanager
-def altered(archive: Path) -> Iterator[Path]:
-    """The files of a bundle, which is packed again as it was."""
-    parts = archive.with_suffix(".parts")
-    parcel.unpack(archive, parts)
-    yield parts
-    names = [p.relative_to(parts).as_posix() for p in parts.rglob("*") if p.is_file()]
-    names.sort(key=lambda name: (name != MANIFEST, name))
-    packing._write_archive(archive, 6, [(name, (parts / name).read_bytes()) for name in names])
-
-
-def damage(archive: Path) -> None:
-    """A result is another one."""
-    with altered(archive) as parts:
-        path = parts / f"results/{SUM}.1.json"
-        path.write_text(path.read_text().replace('"pass"', '"fail"'))
-
-
 def cut(archive: Path) -> None:
     """It was cut short."""
     archive.write_bytes(archive.read_bytes()[:-200])
@@ -133,20 +113,12 @@ def cut(archive: Path) -> None:
 
 def resigned(lent: Lent) -> Callable[[Path], None]:
     """Somebody puts the signature of another agent under it."""
-
-    def trick(archive: Path) -> None:
-        with altered(archive) as parts:
-            envelope = json.loads((parts / MANIFEST).read_bytes())
-            payload = base64.b64decode(envelope["payload"])
-            own = keys.own(lent.root / TWO, TWO)
-            (parts / MANIFEST).write_bytes(signed.seal(MANIFEST_TYPE, payload, own))
-
-    return trick
+    return lambda archive: resign(archive, keys.own(lent.root / TWO, TWO))
 
 
 @pytest.mark.parametrize(
     ("trick", "kind", "agent"),
-    [(damage, "mismatch", ONE), (cut, "truncated", ONE), ("resigned", "other-agent", TWO)],
+    [(alter, "mismatch", ONE), (cut, "truncated", ONE), ("resigned", "other-agent", TWO)],
 )
 def test_what_was_altered_on_its_way_is_refused_told_and_tried_again(
     farm: SignedFarm, tmp_path: Path, trick: Any, kind: str, agent: str

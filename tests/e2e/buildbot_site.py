@@ -1,9 +1,14 @@
-"""A master and workers of Buildbot as processes of this machine, and a dispatcher in front."""
+"""A master and workers of Buildbot as processes of this machine, and a dispatcher in front.
+
+All of it works in a checkout of its own, a copy of this one, in which the workers are registered
+agents with keys, and the dispatcher has the orchestrator's: by the commands that people use.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -17,10 +22,13 @@ from typing import Any
 import docker
 import requests
 
+from orchestrator.fleet.agents import ORCHESTRATOR_FILE
 from orchestrator.results.schema import Result
 from orchestrator.results.store import Run
 
 ROOT = Path(__file__).parents[2]
+URL = "https://git.example/lighthouse"
+"""Of the repository."""
 _TWISTD = "from twisted.scripts.twistd import run; run()"
 _LH_CI = "import sys; from orchestrator.cli import main; main()"
 _LAUNCHER = f"""#!{sys.executable}
@@ -29,6 +37,13 @@ sys.path.insert(0, {str(ROOT)!r})
 from orchestrator.cli import main
 main()
 """
+
+
+def git(root: Path, *words: str) -> str:
+    """Standard output of a command that must succeed."""
+    who = ("-c", "user.name=us", "-c", "user.email=us@example.org")
+    argv = ["git", "-C", str(root), *who, *words]
+    return subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def until(condition: Callable[[], Any], what: str, limit_s: float = 120.0) -> Any:
@@ -58,9 +73,9 @@ class Site:
     """Processes, their folders, and the commands that talk to them."""
 
     folder: Path
-    workers: Mapping[str, str]
-    """Name to pools, as `--worker` takes them."""
-    root: Path = ROOT
+    workers: Mapping[str, Sequence[str]]
+    """Agents to be registered, and their pools."""
+    root: Path
     """The checkout that commands work in; the code is that of this one."""
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     ports: list[int] = field(default_factory=lambda: free_ports(3))
@@ -74,6 +89,10 @@ class Site:
     def state(self) -> Path:
         """Of the dispatcher."""
         return self.folder / "state"
+
+    def state_of(self, agent: str) -> Path:
+        """Of an agent: its keys are there."""
+        return self.folder / "states" / agent
 
     def environ(self, **more: str) -> dict[str, str]:
         """Of every process: this checkout, and nothing of the machine's settings."""
@@ -118,26 +137,70 @@ class Site:
         worker.unlink(missing_ok=True)
         worker.symlink_to(Path(sys.executable).parent / worker.name)
 
+    def check_out(self) -> None:
+        """Makes `root`, with what git knows of this checkout, as it is now, and no agents."""
+        listed = git(ROOT, "ls-files", "-coz", "--exclude-standard")
+        for name in filter(None, listed.split("\0")):
+            if (ROOT / name).is_file() and not name.startswith("agents/"):
+                (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(ROOT / name, self.root / name)
+        git(self.root, "init", "-q", "-b", "main")
+        git(self.root, "remote", "add", "origin", URL)
+
+    def commit(self, about: str) -> None:
+        """Everything in `root`."""
+        git(self.root, "add", "-A")
+        git(self.root, "commit", "-q", "-m", about)
+
+    def declare_orchestrator(self) -> None:
+        """By what `lh-ci keys rotate orchestrator` tells to write."""
+        said = self.lh_ci("keys", "rotate", "orchestrator", LH_STATE=str(self.state))
+        text = said.split("\n\n")[1].replace("https://…", URL)
+        (self.root / ORCHESTRATOR_FILE).parent.mkdir(exist_ok=True)
+        (self.root / ORCHESTRATOR_FILE).write_text(text + "\n")
+
+    def register(self) -> None:
+        """All workers, as `lh-ci register` does, each with a state folder of its own."""
+        owner = ("--owner", "us", "--contact", "us@b.example", "--backend", "buildbot")
+        for agent, pools in self.workers.items():
+            vendor, _, name = agent.partition("-")
+            words = ["--vendor", vendor, "--name", name, "--folder", str(self.folder / agent)]
+            words += [word for pool in pools for word in ("--pool", pool)]
+            state = str(self.state_of(agent))
+            self.lh_ci("register", "--no-health-job", *owner, *words, LH_STATE=state)
+
     def set_up(self) -> None:
-        """Writes all folders, by the commands that people use."""
+        """Writes the folders of the master and of all workers, by the commands that people use."""
         self.install()
         http, depot, port = self.ports
         places = ("--http", f"127.0.0.1:{http}", "--depot", f"127.0.0.1:{depot}")
-        named = [w for name, pools in self.workers.items() for w in ("--worker", f"{name}={pools}")]
         master = self.folder / "master"
-        self.lh_ci("buildbot", "master", str(master), *named, *places, "--port", str(port))
-        for name in self.workers:
-            password = str(master / "secrets" / f"{name}.password")
-            where = ("--master", f"127.0.0.1:{port}", "--password-file", password)
-            self.lh_ci("buildbot", "worker", str(self.folder / name), "--name", name, *where)
+        self.lh_ci("buildbot", "master", str(master), *places, "--port", str(port))
+        for agent in self.workers:
+            self.write_worker(agent)
 
-    def start(self, *names: str) -> None:
-        """Starts processes, `master` among them, and waits until every worker is connected."""
+    def write_worker(self, agent: str, folder: Path | None = None) -> None:
+        """A worker's folder. With `folder`, it has the agent's password, and none of its keys."""
+        password = self.folder / "master/secrets" / f"{agent}.password"
+        words = ["--name", agent, "--master", f"127.0.0.1:{self.ports[2]}"]
+        words += ["--password-file", str(password), *([str(folder)] if folder else [])]
+        state = self.state_of("nobody" if folder else agent)
+        self.lh_ci("buildbot", "worker", *words, LH_STATE=str(state))
+
+    def start(self, *names: str, folder: Path | None = None) -> None:
+        """Starts processes, `master` among them, and waits until every worker is connected.
+
+        `folder`: where, if not in the one that has the name.
+        """
         for name in names:
             argv = [sys.executable, "-c", _TWISTD, "--nodaemon", "--pidfile=", "-y", "buildbot.tac"]
             with (self.folder / f"{name}.out").open("ab") as log:
                 self.running[name] = subprocess.Popen(
-                    argv, cwd=self.folder / name, stdout=log, stderr=log, env=self.environ()
+                    argv,
+                    cwd=folder or self.folder / name,
+                    stdout=log,
+                    stderr=log,
+                    env=self.environ(),
                 )
         wanted = set(self.running) - {"master"}
         until(lambda: self.connected() == wanted, f"workers {wanted} to connect")
@@ -166,6 +229,19 @@ class Site:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+    def result_of(self, job: str) -> Path:
+        """What a worker sent of a job's first go, once all of it is there."""
+        found = until(lambda: self._ended(job), f"the results of {job}")
+        assert isinstance(found, Path)
+        return found
+
+    def _ended(self, job: str) -> Path | None:
+        where = f"{self.url}api/v2/builds?complete=1&property=job"
+        for build in requests.get(where, timeout=10).json()["builds"]:
+            if build["properties"]["job"][0] == job:
+                return self.folder / f"master/depot/results/{job}/{build['number']}.tar.gz"
+        return None
 
     def run_folder(self) -> Run | None:
         """The newest run; None: there is none yet."""

@@ -8,8 +8,12 @@ from collections.abc import Iterator
 import docker
 import pytest
 
+from orchestrator.backends.signing import REFUSALS, RefusedBundle
+from orchestrator.fleet import keys
 from orchestrator.host import detect
+from orchestrator.results.lines import Lines
 from orchestrator.results.store import Run
+from tests.backends.bending import alter, resign
 from tests.e2e.buildbot_site import (
     Site,
     agents_jobs,
@@ -25,6 +29,7 @@ pytest.importorskip("buildbot")
 CPU = {"GenuineIntel": "intel-cpu", "AuthenticAMD": "amd-cpu"}.get(detect().cpu_vendor, "arm-cpu")
 GPU = "cross-intel"
 """Served by any machine: code is made for it, and not executed."""
+ONE, TWO, THREE = "test-one", "test-two", "test-three"
 WORKLOADS = ("mlp", "softmax", "matmul", "bmm", "silu")
 END_S = 120.0
 
@@ -41,7 +46,12 @@ def client() -> Iterator[docker.APIClient]:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory, client: docker.APIClient) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("buildbot")
-    site = Site(folder, {"one": CPU, "two": f"{CPU},{GPU}", "three": GPU})
+    workers = {ONE: [CPU], TWO: [CPU, GPU], THREE: [GPU]}
+    site = Site(folder, workers, root=folder / "checkout")
+    site.check_out()
+    site.register()
+    site.declare_orchestrator()
+    site.commit("agents and the orchestrator")
     site.set_up()
     try:
         site.start("master", *site.workers)
@@ -51,6 +61,11 @@ def site(tmp_path_factory: pytest.TempPathFactory, client: docker.APIClient) -> 
     until(lambda: not agents_jobs(folder.name), "jobs to end with their workers", 30)
     runs = [path.name for path in (site.state / "runs").iterdir()]
     assert [name for run in runs for name in containers(client, run)] == []
+
+
+def refusals(site: Site) -> list[RefusedBundle]:
+    """What the dispatcher refused."""
+    return list(Lines(site.state / REFUSALS, RefusedBundle).read())
 
 
 def select(*workloads: str, pools: tuple[str, ...]) -> list[str]:
@@ -110,6 +125,8 @@ def test_a_worker_is_killed_in_the_middle_of_a_job(site: Site, client: docker.AP
     assert misses, "the worker was killed after its job had ended"
     assert all(f"{killed} or its master went away" in result.message for result in misses)
     passed = [result for result in run.results()[0] if result.status == "pass"]
+    assert {result.agent for result in passed} <= set(site.workers)
+    assert all(result.agent for result in passed)
     assert all(result.isolation and result.isolation.contained for result in passed)
     assert {result.tier for result in passed} == {"core"}
     site.start(killed)
@@ -138,12 +155,61 @@ def test_the_dispatcher_is_killed_and_resumed(site: Site, client: docker.APIClie
     assert len(run.results()[0]) == 1
 
 
+def test_what_is_altered_on_its_way_is_refused_and_tried_again(site: Site) -> None:
+    """One result is another one, the other bundle is signed by another agent."""
+    before = site.run_folder()
+    assert before is not None
+    process = site.dispatch(*select("mlp", pools=(CPU, GPU)))
+    run = until(
+        lambda: found if (found := site.run_folder()).name != before.name else None, "a run"
+    )
+    until(lambda: len(site.claimed()) == 2, "both jobs to be taken")
+    process.kill()
+    process.wait()
+    (cpu,) = (job for job in site.claimed() if CPU in job)
+    (gpu,) = (job for job in site.claimed() if GPU in job)
+    alter(site.result_of(cpu))
+    resign(site.result_of(gpu), keys.own(site.state_of(ONE), ONE))
+    cells = {f"pytorch_cpu.mlp.f32@{CPU}", f"pytorch_gpu.mlp.f32@{GPU}"}
+    run = check(site.dispatch("--resume", run.name), site, cells)
+    misses = {r.cell: r.message for r in run.results()[0] if r.status == "miss"}
+    assert "refused (mismatch)" in misses[f"pytorch_cpu.mlp.f32@{CPU}"]
+    assert f"of {ONE}" in misses[f"pytorch_gpu.mlp.f32@{GPU}"]
+    assert "refused (other-agent)" in misses[f"pytorch_gpu.mlp.f32@{GPU}"]
+    told = (site.folder / "dispatch.log").read_text()
+    assert "refused (mismatch)" in told
+    assert [(r.kind, r.job) for r in refusals(site)] == [("mismatch", cpu), ("other-agent", gpu)]
+
+
+def test_a_worker_without_the_agents_keys_is_refused(site: Site) -> None:
+    """It has the password of a registered agent, and that is all."""
+    site.kill(THREE)
+    site.kill(TWO)
+    site.write_worker(THREE, site.folder / "stranger")
+    site.start(THREE, folder=site.folder / "stranger")
+    process = site.dispatch(*select("mlp", pools=(GPU,)), "--retries", "0")
+    assert process.wait(END_S) == 4, (site.folder / "dispatch.log").read_text()
+    run = site.run_folder()
+    assert run is not None
+    (result,) = run.results()[0]
+    assert (result.status, result.agent) == ("miss", "")
+    assert "refused (unsigned)" in result.message
+    last = refusals(site)[-1]
+    assert (last.kind, last.agent, last.machine) == ("unsigned", "", THREE)
+    site.kill(THREE)
+
+
 def test_no_password_is_in_what_was_written_or_logged(site: Site) -> None:
     secrets = [path.read_text().strip() for path in (site.folder / "master/secrets").iterdir()]
     assert len(secrets) == 4
     written = [*site.logs(), site.folder / "master/master.cfg", site.folder / "master/fleet.json"]
     written += [site.folder / name / "buildbot.tac" for name in site.workers]
-    assert len(written) > 8
+    pems = [*(site.folder / "states").rglob("*.key"), *site.state.rglob("*.key")]
+    assert len(pems) == 4
+    secrets += [path.read_text().splitlines()[1] for path in pems]
+    sent = [*site.state.rglob("*.json"), *(site.root / "agents").iterdir()]
+    written += [path for path in sent if path.is_file()]
+    assert len(written) > 20
     for path in written:
         text = path.read_text(errors="replace")
         assert not any(secret in text for secret in secrets), path

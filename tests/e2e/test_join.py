@@ -12,16 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.fleet.agents import ORCHESTRATOR_FILE, load_fleet
+from orchestrator.fleet.agents import load_fleet
 from orchestrator.host import detect
-from tests.e2e.buildbot_site import ROOT, Site, until
+from tests.e2e.buildbot_site import Site, git, until
 
 pytestmark = pytest.mark.docker
 pytest.importorskip("buildbot")
 
 CPU = {"GenuineIntel": "intel-cpu", "AuthenticAMD": "amd-cpu"}.get(detect().cpu_vendor, "arm-cpu")
 CELL = f"pytorch_cpu.mlp.f32@{CPU}"
-URL = "https://git.example/lighthouse"
 END_S = 120.0
 
 
@@ -29,36 +28,10 @@ END_S = 120.0
 def site(tmp_path: Path) -> Iterator[Site]:
     """An operator's site without a worker, from a clone of this checkout as it is now."""
     site = Site(tmp_path, {}, root=tmp_path / "operator")
-    listed = subprocess.check_output(
-        ["git", "-C", str(ROOT), "ls-files", "-coz", "--exclude-standard"]
-    )
-    for name in filter(None, listed.decode().split("\0")):
-        if (ROOT / name).is_file():
-            (site.root / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, site.root / name)
-    git(site.root, "init", "-q", "-b", "main")
-    git(site.root, "remote", "add", "origin", URL)
+    site.check_out()
     site.install()
     yield site
     site.stop()
-
-
-def git(root: Path, *words: str) -> None:
-    who = ("-c", "user.name=us", "-c", "user.email=us@example.org")
-    subprocess.run(["git", "-C", str(root), *who, *words], check=True)
-
-
-def commit(root: Path, about: str) -> None:
-    git(root, "add", "-A")
-    git(root, "commit", "-q", "-m", about)
-
-
-def declare_orchestrator(site: Site) -> None:
-    """By what `lh-ci keys rotate orchestrator` tells to write."""
-    said = site.lh_ci("keys", "rotate", "orchestrator", LH_STATE=str(site.state))
-    text = said.split("\n\n")[1].replace("https://…", URL)
-    (site.root / ORCHESTRATOR_FILE).parent.mkdir(exist_ok=True)
-    (site.root / ORCHESTRATOR_FILE).write_text(text + "\n")
 
 
 def start_service(site: Site, agent: str, unit: Path) -> None:
@@ -76,8 +49,8 @@ def start_service(site: Site, agent: str, unit: Path) -> None:
 
 
 def test_a_vendors_machine_joins(site: Site) -> None:
-    declare_orchestrator(site)
-    commit(site.root, "the orchestrator's key")
+    site.declare_orchestrator()
+    site.commit("the orchestrator's key")
     vendor = site.folder / "vendor"
     git(site.folder, "clone", "-q", str(site.root), str(vendor))
 
@@ -94,7 +67,7 @@ def test_a_vendors_machine_joins(site: Site) -> None:
     assert any("buildbot worker --name lab-one" in step for step in told["next"])
 
     shutil.copy(vendor / "agents/lab-one.yaml", site.root / "agents")  # the pull request
-    commit(site.root, "lab-one")
+    site.commit("lab-one")
     site.set_up()
     site.start("master")
     password = site.folder / "master/secrets/lab-one.password"
@@ -110,7 +83,7 @@ def test_a_vendors_machine_joins(site: Site) -> None:
     assert run is not None
     ((result,), problems) = run.results()
     assert problems == ()
-    assert (result.cell, result.status) == (CELL, "pass")
+    assert (result.cell, result.status, result.agent) == (CELL, "pass", agent)
     assert result.isolation is not None
     assert result.isolation.contained
     assert set(site.claimed().values()) == {agent}
