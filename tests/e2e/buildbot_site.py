@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,19 @@ import sys
 sys.path.insert(0, {str(ROOT)!r})
 from orchestrator.cli import main
 main()
+"""
+
+
+_AGENT = """\
+schema: 1
+vendor: {vendor}
+name: {name}
+owner: us
+contact: us@b.example
+backend: buildbot
+pools: [{pools}]
+level: trusted
+terms: {{disk: 20GiB, time: 1h}}
 """
 
 
@@ -160,14 +173,18 @@ class Site:
         (self.root / ORCHESTRATOR_FILE).write_text(text + "\n")
 
     def register(self) -> None:
-        """All workers, as `lh-ci register` does, each with a state folder of its own."""
-        owner = ("--owner", "us", "--contact", "us@b.example", "--backend", "buildbot")
+        """All workers, with keys that `lh-ci keys` makes, each in a state folder of its own.
+
+        `lh-ci register` wants much free disk, which the images here may have taken already.
+        """
         for agent, pools in self.workers.items():
+            path = self.root / f"agents/{agent}.yaml"
+            path.parent.mkdir(exist_ok=True)
             vendor, _, name = agent.partition("-")
-            words = ["--vendor", vendor, "--name", name, "--folder", str(self.folder / agent)]
-            words += [word for pool in pools for word in ("--pool", pool)]
-            state = str(self.state_of(agent))
-            self.lh_ci("register", "--no-health-job", *owner, *words, LH_STATE=state)
+            text = _AGENT.format(vendor=vendor, name=name, pools=", ".join(pools))
+            path.write_text(f"{text}keys: []\n")
+            said = self.lh_ci("keys", "rotate", agent, LH_STATE=str(self.state_of(agent)))
+            path.write_text(f"{text}keys:\n{said.split(chr(10) * 2)[1]}\n")
 
     def set_up(self) -> None:
         """Writes the folders of the master and of all workers, by the commands that people use."""
@@ -179,31 +196,36 @@ class Site:
         for agent in self.workers:
             self.write_worker(agent)
 
-    def write_worker(self, agent: str, folder: Path | None = None) -> None:
-        """A worker's folder. With `folder`, it has the agent's password, and none of its keys."""
+    def write_worker(self, agent: str) -> None:
+        """A worker's folder."""
         password = self.folder / "master/secrets" / f"{agent}.password"
         words = ["--name", agent, "--master", f"127.0.0.1:{self.ports[2]}"]
-        words += ["--password-file", str(password), *([str(folder)] if folder else [])]
-        state = self.state_of("nobody" if folder else agent)
-        self.lh_ci("buildbot", "worker", *words, LH_STATE=str(state))
+        words += ["--password-file", str(password)]
+        self.lh_ci("buildbot", "worker", str(self.folder / agent), *words)
 
-    def start(self, *names: str, folder: Path | None = None) -> None:
+    def start(self, *names: str, agents: bool = True) -> None:
         """Starts processes, `master` among them, and waits until every worker is connected.
 
-        `folder`: where, if not in the one that has the name.
+        `agents`: whether the workers are who they are registered as.
         """
         for name in names:
             argv = [sys.executable, "-c", _TWISTD, "--nodaemon", "--pidfile=", "-y", "buildbot.tac"]
             with (self.folder / f"{name}.out").open("ab") as log:
                 self.running[name] = subprocess.Popen(
                     argv,
-                    cwd=folder or self.folder / name,
+                    cwd=self.folder / name,
                     stdout=log,
                     stderr=log,
-                    env=self.environ(),
+                    env=self.environ(**(self._identity(name) if agents else {})),
                 )
         wanted = set(self.running) - {"master"}
         until(lambda: self.connected() == wanted, f"workers {wanted} to connect")
+
+    def _identity(self, name: str) -> dict[str, str]:
+        """Settings of an agent's machine."""
+        if name not in self.workers:
+            return {}
+        return {"LH_AGENT": name, "LH_STATE": str(self.state_of(name))}
 
     def connected(self) -> set[str]:
         """Workers that the master sees."""
@@ -243,10 +265,11 @@ class Site:
                 return self.folder / f"master/depot/results/{job}/{build['number']}.tar.gz"
         return None
 
-    def run_folder(self) -> Run | None:
-        """The newest run; None: there is none yet."""
-        found = sorted((self.state / "runs").glob("*/plan.json"))
-        return Run(found[-1].parent) if found else None
+    def run_folder(self, but: Collection[str] = ()) -> Run | None:
+        """The newest run, but for some; None: there is none yet."""
+        found = sorted(path.parent for path in (self.state / "runs").glob("*/plan.json"))
+        found = [folder for folder in found if folder.name not in but]
+        return Run(found[-1]) if found else None
 
     def claimed(self) -> dict[str, str]:
         """Job to the worker that has it, of the newest run."""

@@ -74,7 +74,6 @@ def select(*workloads: str, pools: tuple[str, ...]) -> list[str]:
         "pytorch_gpu",
         "--backend",
         "buildbot",
-        "--unsigned",
         "--variant",
         "f32",
     ]
@@ -157,12 +156,9 @@ def test_the_dispatcher_is_killed_and_resumed(site: Site, client: docker.APIClie
 
 def test_what_is_altered_on_its_way_is_refused_and_tried_again(site: Site) -> None:
     """One result is another one, the other bundle is signed by another agent."""
-    before = site.run_folder()
-    assert before is not None
+    before = {path.name for path in (site.state / "runs").iterdir()}
     process = site.dispatch(*select("mlp", pools=(CPU, GPU)))
-    run = until(
-        lambda: found if (found := site.run_folder()).name != before.name else None, "a run"
-    )
+    run = until(lambda: site.run_folder(but=before), "a run")
     until(lambda: len(site.claimed()) == 2, "both jobs to be taken")
     process.kill()
     process.wait()
@@ -185,8 +181,7 @@ def test_a_worker_without_the_agents_keys_is_refused(site: Site) -> None:
     """It has the password of a registered agent, and that is all."""
     site.kill(THREE)
     site.kill(TWO)
-    site.write_worker(THREE, site.folder / "stranger")
-    site.start(THREE, folder=site.folder / "stranger")
+    site.start(THREE, agents=False)
     process = site.dispatch(*select("mlp", pools=(GPU,)), "--retries", "0")
     assert process.wait(END_S) == 4, (site.folder / "dispatch.log").read_text()
     run = site.run_folder()
@@ -196,7 +191,6 @@ def test_a_worker_without_the_agents_keys_is_refused(site: Site) -> None:
     assert "refused (unsigned)" in result.message
     last = refusals(site)[-1]
     assert (last.kind, last.agent, last.machine) == ("unsigned", "", THREE)
-    site.kill(THREE)
 
 
 def test_no_password_is_in_what_was_written_or_logged(site: Site) -> None:
