@@ -252,6 +252,23 @@ class TestReceive:
         assert done.exit_code == 2
         assert "'../../mlp.py', no plain path" in done.stderr
 
+    @pytest.mark.parametrize(
+        "name",
+        ["warrants/../x.json", "warrants/a/b.json", "orchestrator/job.py", "warrants/A.json"],
+    )
+    def test_nothing_but_warrants_comes_with_a_job(
+        self, lab: Lab, tmp_path: Path, name: str
+    ) -> None:
+        lab("plan", "--pool", "intel-cpu", "--out", str(tmp_path / "plan"))
+        (slip,) = (tmp_path / "plan/slips").iterdir()
+        documents = json.loads(zlib.decompress(base64.b64decode(slip.read_text())))
+        packed = zlib.compress(json.dumps({**documents, name: "x"}).encode())
+        slip.write_text(base64.b64encode(packed).decode())
+        done = lab("receive", str(slip), str(tmp_path / "job"))
+        assert done.exit_code == 2
+        assert f"the job that was handed over has '{name}', which no job has" in done.stderr
+        assert list((tmp_path / "job").iterdir()) == []
+
     def test_a_folder_of_something_else_is_left_alone(self, lab: Lab, tmp_path: Path) -> None:
         (tmp_path / "slip.txt").write_text("x")
         done = lab("receive", str(tmp_path / "slip.txt"), str(tmp_path))

@@ -1,6 +1,6 @@
 """A master and workers of Buildbot as processes of this machine, and a dispatcher in front.
 
-All of it works in a checkout of its own, a copy of this one, in which the workers are registered
+It may all work in a checkout of its own, a copy of this one, in which the workers are registered
 agents with keys, and the dispatcher has the orchestrator's: by the commands that people use.
 """
 
@@ -86,9 +86,9 @@ class Site:
     """Processes, their folders, and the commands that talk to them."""
 
     folder: Path
-    workers: Mapping[str, Sequence[str]]
-    """Agents to be registered, and their pools."""
-    root: Path
+    workers: Mapping[str, str]
+    """Name to pools, as `--worker` takes them; `register` makes agents of them."""
+    root: Path = ROOT
     """The checkout that commands work in; the code is that of this one."""
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     ports: list[int] = field(default_factory=lambda: free_ports(3))
@@ -181,7 +181,7 @@ class Site:
             path = self.root / f"agents/{agent}.yaml"
             path.parent.mkdir(exist_ok=True)
             vendor, _, name = agent.partition("-")
-            text = _AGENT.format(vendor=vendor, name=name, pools=", ".join(pools))
+            text = _AGENT.format(vendor=vendor, name=name, pools=pools)
             path.write_text(f"{text}keys: []\n")
             said = self.lh_ci("keys", "rotate", agent, LH_STATE=str(self.state_of(agent)))
             path.write_text(f"{text}keys:\n{said.split(chr(10) * 2)[1]}\n")
@@ -192,7 +192,9 @@ class Site:
         http, depot, port = self.ports
         places = ("--http", f"127.0.0.1:{http}", "--depot", f"127.0.0.1:{depot}")
         master = self.folder / "master"
-        self.lh_ci("buildbot", "master", str(master), *places, "--port", str(port))
+        others = [name for name in self.workers if not self._registered(name)]
+        named = [w for name in others for w in ("--worker", f"{name}={self.workers[name]}")]
+        self.lh_ci("buildbot", "master", str(master), *named, *places, "--port", str(port))
         for agent in self.workers:
             self.write_worker(agent)
 
@@ -221,9 +223,12 @@ class Site:
         wanted = set(self.running) - {"master"}
         until(lambda: self.connected() == wanted, f"workers {wanted} to connect")
 
+    def _registered(self, name: str) -> bool:
+        return (self.root / f"agents/{name}.yaml").exists()
+
     def _identity(self, name: str) -> dict[str, str]:
         """Settings of an agent's machine."""
-        if name not in self.workers:
+        if not self._registered(name):
             return {}
         return {"LH_AGENT": name, "LH_STATE": str(self.state_of(name))}
 

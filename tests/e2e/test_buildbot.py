@@ -46,7 +46,7 @@ def client() -> Iterator[docker.APIClient]:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory, client: docker.APIClient) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("buildbot")
-    workers = {ONE: [CPU], TWO: [CPU, GPU], THREE: [GPU]}
+    workers = {ONE: CPU, TWO: f"{CPU},{GPU}", THREE: GPU}
     site = Site(folder, workers, root=folder / "checkout")
     site.check_out()
     site.register()
