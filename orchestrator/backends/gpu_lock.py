@@ -22,7 +22,6 @@ from orchestrator.backends.clock import Clock
 from orchestrator.backends.recovery import NAMES
 from orchestrator.errors import InfrastructureError
 from orchestrator.health.evidence import Vendor
-from orchestrator.job import Job
 from orchestrator.text import one_line, seconds
 
 MORE_S = 900.0
@@ -70,9 +69,10 @@ def usual_folder() -> Path:
 @contextlib.contextmanager
 def turn(
     folder: Path,
-    job: Job,
+    job: str,
     vendor: Vendor,
     *,
+    limit_s: float,
     clock: Clock,
     note: Callable[[str], None],
     enough: Callable[[], bool],
@@ -81,8 +81,9 @@ def turn(
 
     Args:
         folder: of lock files.
-        job: that wants the GPU.
+        job: what the GPU is wanted for, in a word: others are told.
         vendor: of the GPU.
+        limit_s: how long that may take, apart from start and end.
         clock: what waiting goes by.
         note: gets a line for people.
         enough: whether to stop waiting.
@@ -99,8 +100,8 @@ def turn(
             return
         before = _read(descriptor)
         now = clock.now().timestamp()
-        limit = sum(cell.timeout_s for cell in job.cells) + MORE_S
-        _write(descriptor, Holder(pid=os.getpid(), job=job.id[:200], since=now, until=now + limit))
+        until = now + limit_s + MORE_S
+        _write(descriptor, Holder(pid=os.getpid(), job=job[:200], since=now, until=until))
         try:
             yield Turn(ours=True, after_death=before is not None)
         finally:

@@ -160,8 +160,9 @@ class LocalRunner:
         ours = stack.enter_context(
             turn(
                 self._locks,
-                job,
+                job.id,
                 job.device,
+                limit_s=sum(cell.timeout_s for cell in job.cells),
                 clock=self._clock,
                 note=observer.note,
                 enough=observer.enough,

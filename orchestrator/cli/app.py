@@ -136,7 +136,6 @@ class App:
 
     def machine(self, engine: Engine, note: str) -> Machine:
         """What jobs are run with here."""
-        from orchestrator.backends.gpu_lock import usual_folder
         from orchestrator.backends.perform import Machine
 
         return Machine(
@@ -144,10 +143,17 @@ class App:
             note=note,
             gpus=self.host.gpus,
             monitors=self.services.monitors,
-            locks=self.settings.locks or usual_folder(),
+            locks=self.locks,
             limits=self.services.limits,
             clock=self.services.clock,
         )
+
+    @property
+    def locks(self) -> Path:
+        """Where this machine's GPUs are locked."""
+        from orchestrator.backends.gpu_lock import usual_folder
+
+        return self.settings.locks or usual_folder()
 
     def today(self) -> dt.date:
         """The date in UTC: expectations expire for everybody at the same time."""

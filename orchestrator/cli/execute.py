@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -87,17 +88,19 @@ def command(
 
     reports = []
     out = console(stderr=as_json)
-    for path in _resolve(app, bundles):
-        report = execute(
-            path,
-            environ=app.services.environ,
-            timeout_s=timeout_s or _DEFAULT_TIMEOUT_S,
-            chip=chip,
-            repeat=repeat,
-        )
-        reports.append(report)
-        for line, style in _told(report, first=len(reports) == 1):
-            out.print(line, style=style)
+    paths, timeout_s = _resolve(app, bundles), timeout_s or _DEFAULT_TIMEOUT_S
+    with _gpus(app, timeout_s * len(paths)):
+        for path in paths:
+            report = execute(
+                path,
+                environ=app.services.environ,
+                timeout_s=timeout_s,
+                chip=chip,
+                repeat=repeat,
+            )
+            reports.append(report)
+            for line, style in _told(report, first=len(reports) == 1):
+                out.print(line, style=style)
     statuses = [report.outcome.status for report in reports]
     out.print(counts(statuses))
     document = {"schema": 1, "bundles": [records.encode(report) for report in reports]}
@@ -107,6 +110,31 @@ def command(
     if as_json:
         click.echo(text)
     return exit_code(_Judged(status) for status in statuses)
+
+
+@contextlib.contextmanager
+def _gpus(app: App, limit_s: float) -> Iterator[None]:
+    """Holds this machine's GPUs: which one a driver takes is not known before.
+
+    Raises:
+        InfrastructureError: whoever has one hangs, or it cannot be locked.
+    """
+    from orchestrator.backends.gpu_lock import turn
+
+    with contextlib.ExitStack() as held:
+        for vendor in sorted({gpu.vendor for gpu in app.host.gpus if not gpu.problem}):
+            held.enter_context(
+                turn(
+                    app.locks,
+                    "lh-ci execute",
+                    vendor,
+                    limit_s=limit_s,
+                    clock=app.services.clock,
+                    note=lambda line: click.echo(f"note  {plain(line)}", err=True),
+                    enough=lambda: False,
+                )
+            )
+        yield
 
 
 def _told(report: Report, *, first: bool) -> Iterator[tuple[str, str]]:

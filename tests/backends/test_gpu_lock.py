@@ -33,7 +33,13 @@ MINE, THEIRS = gpu_job("a", name="mine"), gpu_job("b", "c", name="theirs")
 def taken(folder: Path, job: Job, time: FakeTime) -> Iterator[gpu_lock.Turn]:
     """Somebody who waits for nobody."""
     with turn(
-        folder, job, "nvidia", clock=time.clock(), note=pytest.fail, enough=lambda: False
+        folder,
+        job.id,
+        "nvidia",
+        limit_s=60.0 * len(job.cells),
+        clock=time.clock(),
+        note=pytest.fail,
+        enough=lambda: False,
     ) as found:
         yield found
 
@@ -49,7 +55,9 @@ def waiting(
 
     clock: Clock = dataclasses.replace(time.clock(), sleep=sleep)
     notes: list[str] = []
-    with turn(folder, MINE, "nvidia", clock=clock, note=notes.append, enough=enough) as found:
+    with turn(
+        folder, "mine", "nvidia", limit_s=60.0, clock=clock, note=notes.append, enough=enough
+    ) as found:
         return found, notes
 
 
@@ -118,7 +126,13 @@ def test_vendors_do_not_wait_for_each_other(tmp_path: Path) -> None:
     with (
         taken(tmp_path, THEIRS, time),
         turn(
-            tmp_path, MINE, "amd", clock=time.clock(), note=pytest.fail, enough=lambda: False
+            tmp_path,
+            "mine",
+            "amd",
+            limit_s=60.0,
+            clock=time.clock(),
+            note=pytest.fail,
+            enough=lambda: False,
         ) as found,
     ):
         assert found.ours
@@ -155,9 +169,10 @@ import sys
 from pathlib import Path
 from orchestrator.backends.clock import Clock
 from orchestrator.backends.gpu_lock import turn
-from tests.backends.gpus import gpu_job
-job = gpu_job("b", name="theirs")
-with turn(Path(sys.argv[1]), job, "nvidia", clock=Clock(), note=print, enough=lambda: False):
+folder, clock = Path(sys.argv[1]), Clock()
+with turn(
+    folder, "theirs", "nvidia", limit_s=60.0, clock=clock, note=print, enough=lambda: False
+):
     print("mine", flush=True)
     sys.stdin.read()
 """

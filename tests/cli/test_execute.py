@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,8 +13,10 @@ from click.testing import Result
 
 from orchestrator import records
 from orchestrator.engines import bundles as subject
+from orchestrator.engines.locks import take
 from orchestrator.errors import InfrastructureError
 from orchestrator.harness.gpu.runner import Report
+from orchestrator.host import Gpu
 from tests.cli.conftest import MLP, SUM, Lab
 from tests.harness.gpu import bundles
 from tests.harness.gpu.bundles import CELL
@@ -202,3 +206,20 @@ def test_no_room_for_a_process_is_told(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
     with pytest.raises(InfrastructureError, match="No such file or directory"):
         subject.execute(machine.archive, environ={}, timeout_s=1)
+
+
+def test_the_gpu_is_locked_while_a_program_runs(machine: Machine, tmp_path: Path) -> None:
+    gpu = Gpu(vendor="nvidia", name="Fake H100", chip="sm_90")
+    machine.lab.host = dataclasses.replace(machine.lab.host, gpus=(gpu,))
+    machine.lab.environ["LH_LOCKS"] = str(tmp_path)
+    file = tmp_path / "lighthouse-gpu-nvidia.lock"
+    assert machine("right", machine.archive).exit_code == 0
+    held = take(file)
+    assert held is not None
+    try:
+        done = machine("right", machine.archive)
+    finally:
+        os.close(held)
+    assert done.exit_code == 4
+    assert "note  the NVIDIA GPU is in use by" in done.stderr
+    assert "the NVIDIA GPU is held by" in done.stderr
