@@ -10,9 +10,16 @@ import pytest
 
 from orchestrator.errors import InfrastructureError
 from orchestrator.results.declared import Declared
-from orchestrator.results.history import known, table
-from orchestrator.results.history.archive import Archive, RunRecord, table_of, write
+from orchestrator.results.history.archive import (
+    Archive,
+    RunRecord,
+    read_archive,
+    read_rows,
+    table_of,
+    write,
+)
 from orchestrator.results.history.growing import Growing, lines
+from orchestrator.results.history.known import Known
 from orchestrator.results.history.rows import Row
 from orchestrator.results.history.source import Found, find
 from orchestrator.results.history.table import Table, load
@@ -107,13 +114,13 @@ def test_only_what_is_new_is_read(year: Path, monkeypatch: pytest.MonkeyPatch) -
     grown(year)
     add(year)
     sources = looked(year).sources
-    read, inner = [], table.read_rows
+    read: list[str] = []
 
     def counted(path: Path, columns: list[str]) -> object:
         read.append(path.name)
-        return inner(path, columns)
+        return read_rows(path, columns)
 
-    monkeypatch.setattr(table, "read_rows", counted)
+    monkeypatch.setattr(f"{load.__module__}.read_rows", counted)
     load(sources, year.parent / "kept")
     assert read == [f"{DAYS[2]}.parquet"]
 
@@ -171,13 +178,13 @@ def test_an_archive_that_did_not_change_is_not_opened(
     year: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = looked(year)
-    opened, inner = [], known.read_archive
+    opened: list[str] = []
 
     def counted(path: Path) -> Archive:
         opened.append(path.name)
-        return inner(path)
+        return read_archive(path)
 
-    monkeypatch.setattr(known, "read_archive", counted)
+    monkeypatch.setattr(f"{Known.__module__}.read_archive", counted)
     after = looked(year)
     assert not opened
     assert [s.digest for s in after.sources] == [s.digest for s in before.sources]
