@@ -97,10 +97,9 @@ def _drivers(known: Machines, agent: int) -> tuple[tuple[str, str], ...]:
     """From which night on which driver, firmware and kernel; the newest first."""
     column, rows = known.nights.table.texts["surroundings"], known.of(agent)
     size = max(1, len(column.values))
-    pairs, numbers = np.unique(
-        known.nights.row_night[rows].astype(np.int64) * size + column.codes[rows],
-        return_counts=True,
-    )
+    counts = np.bincount(known.nights.row_night[rows].astype(np.int64) * size + column.codes[rows])
+    pairs = np.flatnonzero(counts)
+    numbers = counts[pairs]
     nights, codes = (each.tolist() for each in np.divmod(pairs, size))
     texts = {code: _driven(unpack(column.values[code]).get("hardware")) for code in set(codes)}
     said: dict[int, Counter[str]] = {}

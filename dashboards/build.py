@@ -17,13 +17,13 @@ from dashboards.agents import agents_page
 from dashboards.badges import badges
 from dashboards.cells import cell_pages
 from dashboards.expectations import expectations_page
-from dashboards.facts import Facts, Options
+from dashboards.facts import Facts, Options, Registered
 from dashboards.feeds import feeds
 from dashboards.memory import Memory
 from dashboards.nights import nights_of, slug
 from dashboards.origin import Origin
 from dashboards.pipelines import pipeline_pages
-from dashboards.render import assets, charts, charts_version, render
+from dashboards.render import assets, charts, charts_version, keep_compiled, render
 from dashboards.series import (
     Histories,
     cell_lists,
@@ -36,7 +36,7 @@ from dashboards.site import Site, Written
 from dashboards.tonight import tonight
 from dashboards.trends import trends_page
 from dashboards.workloads import workload_pages
-from orchestrator import __version__
+from orchestrator import __version__, results
 from orchestrator.results.history.source import Found
 from orchestrator.results.history.table import load
 
@@ -92,10 +92,16 @@ def build(
         InfrastructureError: results are damaged, or the site cannot be written.
     """
     progress("reading results")
-    nights = nights_of(load(found.sources, memory and memory / "columns"))
-    version = _version()
-    facts = Facts(nights, options, found.problems, Memory(memory, version))
-    site = Site(out, version)
+    table = load(found.sources, memory and memory / "columns")
+    version, registered = _version(), options.agents(table)
+    site, origin = Site(out, version), _origin(found, options, registered, url)
+    if (said := site.made_of(origin)) is not None:
+        return Built(**said, written=site.unchanged)
+    nights = nights_of(table)
+    facts = Facts(nights, options, found.problems, Memory(memory, version), registered)
+    if memory is not None:
+        keep_compiled(memory / "templates", version)
+    site.begin()
     progress("writing pages")
     for path, data in assets().items():
         site.add(f"assets/{path}", data)
@@ -107,13 +113,23 @@ def build(
         site.add(path, data)
     for record in _PUBLISHED:
         site.add(f"data/schema/{record.__name__}.json", b"", partial(_schema, record))
-    return Built(
-        night=facts.night,
-        nights=len(nights.nights),
-        cells=len(nights.cells),
-        counts=nights.counts(facts.last) if nights.nights else {},
-        written=site.finish(),
+    says = {
+        "night": facts.night,
+        "nights": len(nights.nights),
+        "cells": len(nights.cells),
+        "counts": nights.counts(facts.last) if nights.nights else {},
+    }
+    return Built(**says, written=site.finish(origin, says))
+
+
+def _origin(found: Found, options: Options, registered: Mapping[str, Registered], url: str) -> str:
+    """A digest of all that a site is made of, besides the version that makes it."""
+    parts = (
+        tuple(source.digest.hex() for source in found.sources),
+        (found.problems, options.title, options.expected_hours, url, charts_version()),
+        sorted(registered.items()),
     )
+    return hashlib.sha256(repr(parts).encode("utf-8", "replace")).hexdigest()
 
 
 def _write_pages(facts: Facts, site: Site) -> None:
@@ -205,8 +221,7 @@ def _script(name: str, text: bytes) -> bytes:
 
 def to_json(record: Any) -> bytes:
     """A record's JSON: sorted keys, UTF-8, no number that is none; ends with a line end."""
-    option = orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
-    return orjson.dumps(record, option=option)
+    return orjson.dumps(record, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
 
 
 @cache
@@ -217,11 +232,11 @@ def _schema(record: type) -> bytes:
 
 def _version() -> str:
     """Over everything that pages are made with: when it differs, every page is made again."""
-    here = Path(__file__).parent
     found = hashlib.sha256(__version__.encode())
-    for path in sorted(here.rglob("*")):
-        if path.is_file() and path.suffix != ".pyc":
-            data = path.read_bytes()
-            name = path.relative_to(here).as_posix()
-            found.update(f"\0{name}\0{len(data)}\0".encode() + data)
+    for folder in (Path(__file__).parent, Path(results.__file__).parent):
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and path.suffix != ".pyc":
+                data = path.read_bytes()
+                name = path.relative_to(folder).as_posix()
+                found.update(f"\0{name}\0{len(data)}\0".encode() + data)
     return found.hexdigest()[:16]

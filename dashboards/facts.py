@@ -60,13 +60,21 @@ class Facts:
     """All that is known; `night` is the newest one, whose index is `last`."""
 
     def __init__(
-        self, nights: Nights, options: Options, problems: tuple[str, ...], memory: Memory
+        self,
+        nights: Nights,
+        options: Options,
+        problems: tuple[str, ...],
+        memory: Memory,
+        registered: Mapping[str, Registered] | None = None,
     ) -> None:
-        """`problems`: what of the results could not be read."""
+        """`problems`: what of the results could not be read; `registered`: what `options.agents`
+        says.
+        """
         self.nights = nights
         self._memory = memory
         self.options = options
         self.problems = problems
+        self.registered = {} if registered is None else registered
         self.last = len(nights.nights) - 1
         self.night = nights.nights[-1] if nights.nights else ""
         self.previous = nights.nights[-2] if len(nights.nights) > 1 else ""
@@ -76,11 +84,6 @@ class Facts:
     def started(self) -> str:
         """Of the newest run; empty without one."""
         return self.nights.runs[-1][-1].started if self.nights.nights else ""
-
-    @cached_property
-    def registered(self) -> Mapping[str, Registered]:
-        """The registered agents."""
-        return self.options.agents(self.nights.table)
 
     @cached_property
     def machines(self) -> Machines:
@@ -154,26 +157,22 @@ class Facts:
         return self._memory.judged("lowering", self.nights.lowering)
 
     @cached_property
-    def _rows_in_time(self) -> Ints:
-        """Rows of cells, by night, run and attempt."""
-        nights, table = self.nights, self.nights.table
-        rows = np.flatnonzero((nights.row_cell >= 0) & (nights.row_night >= 0))
-        order = np.lexsort((table.numbers["attempt"][rows], table.run[rows]))
-        return rows[order].astype(np.int32)
-
-    @cached_property
     def flaky(self) -> Flaky:
-        """By cell."""
-        nights, table, rows = self.nights, self.nights.table, self._rows_in_time
+        """By cell; `last` has rows of the table."""
+        nights, table = self.nights, self.nights.table
         prints, status = table.texts["fingerprint"], table.texts["status"]
-        said = np.asarray([_OUTCOMES.get(v, -1) for v in status.values] or [-1])[status.codes[rows]]
-        said = np.where(prints.codes[rows] == prints.code(""), Outcome.NO_EVIDENCE, said)
-        return flaky(nights.row_cell[rows], prints.codes[rows], said, n_cells=len(nights.cells))
+        codes = [_OUTCOMES.get(value, Outcome.NO_EVIDENCE) for value in status.values]
+        said = np.asarray(codes or [Outcome.NO_EVIDENCE], dtype=np.int8)[status.codes]
+        said[prints.codes == prints.code("")] = Outcome.NO_EVIDENCE
+        said[(nights.row_cell < 0) | (nights.row_night < 0)] = Outcome.NO_EVIDENCE
+        cells = np.maximum(nights.row_cell, 0)
+        when = (table.numbers["attempt"], table.run)
+        return flaky(cells, prints.codes, said, n_cells=len(nights.cells), when=when)
 
     def flaky_night(self, cell: int) -> int:
         """The night of a cell's last flake; -1: none."""
         last = int(self.flaky.last[cell])
-        return int(self.nights.row_night[self._rows_in_time[last]]) if last >= 0 else -1
+        return int(self.nights.row_night[last]) if last >= 0 else -1
 
     def ref(self, cell: int) -> doc.CellRef:
         """A cell of tonight as lists show it."""

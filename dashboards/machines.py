@@ -26,10 +26,12 @@ class Machines:
         self.nights = nights
         self.names = table.texts["agent"].values
         shape = (len(self.names), len(nights.nights))
-        rows = np.flatnonzero((table.numbers["attempt"] > 0) & (nights.row_night >= 0))
+        tried = (table.numbers["attempt"] > 0) & (nights.row_night >= 0) & (nights.row_cell >= 0)
+        rows = np.flatnonzero(tried)
         miss = table.texts["status"].code("miss")
-        rows = rows[nights.row_cell[rows] >= 0]
-        agent = table.texts["agent"].codes[rows]
+        # of numbers of 16 bits NumPy makes an order in linear time
+        small = np.int16 if len(self.names) < 1 << 15 else np.int32
+        agent = table.texts["agent"].codes[rows].astype(small)
         # together by agent, so that one machine costs what it ran
         order = np.argsort(agent, kind="stable")
         self._rows = rows[order].astype(np.int32)
@@ -74,8 +76,9 @@ class Machines:
     def pools(self, agent: int) -> tuple[str, ...]:
         """Those in which it ran something."""
         cells = self.nights.cells
-        mine = np.unique(self.nights.row_cell[self.of(agent)])
-        return tuple(sorted({cells[int(cell)].pool for cell in mine}))
+        mine = np.zeros(len(cells), dtype=np.bool_)
+        mine[self.nights.row_cell[self.of(agent)]] = True
+        return tuple(sorted({cells[cell].pool for cell in np.flatnonzero(mine).tolist()}))
 
 
 def _counted(agent: Ints, night: Ints, shape: tuple[int, int]) -> NDArray[np.int64]:

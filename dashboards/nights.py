@@ -198,9 +198,10 @@ def nights_of(table: Table) -> Nights:
     days = [run.started[:10] for run in table.runs]
     nights = tuple(sorted({day for day in days if _is_date(day)}))
     index = {night: number for number, night in enumerate(nights)}
-    to_night = np.asarray([index.get(day, -1) for day in days] or [-1], dtype=np.int32)
+    # the last one is of rows without a run
+    to_night = np.asarray([*(index.get(day, -1) for day in days), -1], dtype=np.int32)
     row_cell = to_cell[table.texts["cell"].codes] if len(table) else np.zeros(0, np.int32)
-    row_night = np.where(table.run >= 0, to_night[table.run], -1).astype(np.int32)
+    row_night = to_night[table.run]
     row, attempts = _counting(table, row_cell, row_night, (len(cells), len(nights)))
     status = _statuses(table)
     matrix = np.where(row >= 0, status[row], np.int8(NONE)) if len(table) else row.astype(np.int8)
@@ -215,7 +216,7 @@ def nights_of(table: Table) -> Nights:
         ),
         row=row,
         attempts=attempts,
-        status=matrix.astype(np.int8),
+        status=matrix.astype(np.int8, copy=False),
         lowering=_seconds(table.numbers["lowering"], row, passed),
         execute=_seconds(table.numbers["execute"], row, passed),
         row_status=status,
@@ -226,10 +227,11 @@ def nights_of(table: Table) -> Nights:
 
 def _seconds(column: Floats, row: Ints, passed: NDArray[np.bool_]) -> Floats:
     """What no clock can have measured is no sample: results come from other machines."""
+    seconds = column[row[passed]]
+    seconds[~((seconds > _SHORTEST_S) & (seconds < _LONGEST_S))] = np.nan
     matrix = np.full(row.shape, np.nan)
-    matrix[passed] = column[row[passed]]
-    possible = (matrix > _SHORTEST_S) & (matrix < _LONGEST_S)
-    return np.where(possible, matrix, np.nan)
+    matrix[passed] = seconds
+    return matrix
 
 
 def _statuses(table: Table) -> Codes:
@@ -243,19 +245,21 @@ def _counting(
     table: Table, row_cell: Ints, row_night: Ints, shape: tuple[int, int]
 ) -> tuple[Ints, NDArray[np.int16]]:
     """The row that counts for each cell and night, and how many attempts there were."""
-    row = np.full(shape, -1, dtype=np.int32)
-    attempts = np.zeros(shape, dtype=np.int16)
-    good = np.flatnonzero((row_cell >= 0) & (row_night >= 0))
-    attempt = np.minimum(table.numbers["attempt"][good].astype(np.int64), _MOST_ATTEMPTS)
-    rank = ((attempt > 0) << 48) + (table.run[good].astype(np.int64) << 16) + attempt
-    ordered = good[np.argsort(rank, kind="stable")]
+    size = shape[0] * shape[1]
+    place = row_cell.astype(np.int64) * shape[1] + row_night
+    place[(row_cell < 0) | (row_night < 0)] = size
+    attempt = table.numbers["attempt"]
+    row = np.full(size + 1, -1, dtype=np.int32)
+    row[place] = np.arange(len(place), dtype=np.int32)
+    # most places have one row: the others are looked at again
+    several = np.flatnonzero((np.bincount(place, minlength=size + 1) > 1)[place])
+    told = attempt[several]
+    several = several[np.lexsort((told, table.run[several], told > 0))]
     # of several assignments to one place NumPy keeps the last
-    row[row_cell[ordered], row_night[ordered]] = ordered
-    tried = good[attempt > 0]
-    place = row_cell[tried].astype(np.int64) * shape[1] + row_night[tried]
-    counts = np.bincount(place, minlength=shape[0] * shape[1])
-    attempts[:] = np.minimum(counts, _MOST_ATTEMPTS).reshape(shape)
-    return row, attempts
+    row[place[several]] = several
+    counts = np.bincount(place[attempt > 0], minlength=size + 1)
+    attempts = np.minimum(counts, _MOST_ATTEMPTS).astype(np.int16)
+    return row[:size].reshape(shape), attempts[:size].reshape(shape)
 
 
 _SHORTEST_S, _LONGEST_S = 1e-9, 1e7

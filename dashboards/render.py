@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
+from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from jinja2 import Environment, FileSystemBytecodeCache, PackageLoader, StrictUndefined, Template
 
 from dashboards.documents import (
     LETTERS,
@@ -28,6 +29,7 @@ from dashboards.documents import (
 from dashboards.headline import headline
 from dashboards.nights import slug
 from dashboards.words import FILTERS, KINDS_IN_WORDS, STATUSES_IN_WORDS
+from orchestrator.results.files import unwritable
 
 Page = (
     TonightPage
@@ -72,6 +74,22 @@ CONTENT_SECURITY_POLICY = (
 def render(page: Page, chrome: Chrome) -> str:
     """The HTML of a page."""
     return _template(_TEMPLATES[type(page)]).render(page=page, chrome=chrome, root=chrome.root)
+
+
+def keep_compiled(folder: Path, version: str) -> None:
+    """Keeps templates as Python code in a folder, which has those of one version.
+
+    Raises:
+        InfrastructureError: it cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in folder.iterdir():
+            if not path.name.startswith(version):
+                path.unlink()
+    except OSError as error:
+        raise unwritable(folder, error) from error
+    _environment().bytecode_cache = FileSystemBytecodeCache(str(folder), f"{version}-%s")
 
 
 @cache

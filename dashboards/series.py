@@ -104,10 +104,11 @@ def _shared(
     nights: Nights, column: str, rows: NDArray[np.int32]
 ) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """Distinct texts of a column, sorted, and for each row an index into them."""
-    texts = [nights.table.texts[column].at(int(row)) for row in rows]
-    names = sorted(set(texts))
-    index = {name: number for number, name in enumerate(names)}
-    return tuple(names), tuple(index[text] for text in texts)
+    text = nights.table.texts[column]
+    codes, places = np.unique(text.codes[rows], return_inverse=True)
+    names = sorted(text.values[code] for code in codes.tolist())
+    ranks = np.asarray([names.index(text.values[code]) for code in codes.tolist()], np.int64)
+    return tuple(names), tuple(ranks[places].tolist())
 
 
 def night_columns(facts: Facts, column: Column, cells: str) -> doc.NightColumns:
@@ -204,33 +205,38 @@ class Histories:
         nights, columns = self._facts.nights, self.months[month]
         block = np.ix_(np.asarray(there, dtype=np.int64), columns)
         stages = self._stages(month).of(nights.row[block])
-        status, attempts = nights.status[block], nights.attempts[block]
-        again = np.where((attempts > 1).any(axis=1), len(columns), 0).tolist()
-        error, lowering, execute, low, high = (each[there] for each in self._numbers(month))
+        statuses, many, nights_ = (
+            letters(nights.status[block]),
+            nights.attempts[block],
+            len(columns),
+        )
+        again = np.where((many > 1).any(axis=1), nights_, 0).tolist()
+        attempts = _columns(many)
+        error, lowering, execute, low, high = (
+            _columns(each[there]) for each in self._numbers(month)
+        )
         return doc.History(
             month=month,
             nights=tuple(nights.nights[night] for night in columns),
             series={
                 nights.cells[cell].key: doc.Series(
-                    statuses=letters(status[place]),
-                    attempts=_column(attempts[place][: again[place]]),
-                    error=_column(error[place]),
-                    lowering=_column(lowering[place]),
-                    execute=_column(execute[place]),
+                    statuses=statuses[place * nights_ : (place + 1) * nights_],
+                    attempts=attempts[place][: again[place]],
+                    error=error[place],
+                    lowering=lowering[place],
+                    execute=execute[place],
                     stages={
-                        name: _column(values[place])
-                        for name, (values, has) in stages.items()
-                        if has[place]
+                        name: values[place] for name, (values, has) in stages.items() if has[place]
                     },
-                    low=_column(low[place]),
-                    high=_column(high[place]),
+                    low=low[place],
+                    high=high[place],
                 )
                 for place, cell in enumerate(there)
             },
         )
 
 
-_Stage = tuple[Floats, NDArray[np.bool_]]
+_Stage = tuple[list[doc.Column], list[bool]]
 """Milliseconds by cell and night, and which cells have any."""
 
 
@@ -267,13 +273,14 @@ class _Stages:
                     values[places[kinds == kind]] = block[:, same].sum(axis=1)
         shaped = {name: values.reshape(rows.shape) for name, values in found.items()}
         return {
-            name: (v, np.logical_or.reduce(np.isfinite(v), axis=1)) for name, v in shaped.items()
+            name: (_columns(v), np.logical_or.reduce(np.isfinite(v), axis=1).tolist())
+            for name, v in shaped.items()
         }
 
 
-def _column(values: NDArray[np.generic]) -> doc.Column:
-    """Numbers as they are: the writer of JSON takes arrays, and gives null for NaN."""
-    return cast(doc.Column, values)
+def _columns(values: NDArray[np.generic]) -> list[doc.Column]:
+    """A list for each cell: the writer of JSON gives null for NaN, and takes no array as fast."""
+    return cast(list[doc.Column], values.tolist())
 
 
 def groups(facts: Facts) -> Iterator[tuple[str, list[int]]]:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -48,11 +49,28 @@ class Site:
         known = old.get("files")
         self._old: dict[str, str] = known if isinstance(known, dict) else {}
         self._same = same
+        self._said: dict[str, Any] = old if same else {}
         self._there = _files(out) if old else frozenset()
         self._new: dict[str, str] = {}
         self._folders: set[str] = set()
         self._root = str(out)
         self._written = 0
+
+    def made_of(self, origin: str) -> Mapping[str, Any] | None:
+        """What `finish` was told of the same origin, where the site is whole; None: it has to be
+        written.
+        """
+        if self._said.get("origin") != origin or not self._there.issuperset(self._old):
+            return None
+        return dict(self._said["says"])
+
+    @property
+    def unchanged(self) -> Written:
+        """Of a build that had nothing to do."""
+        return Written(files=len(self._old), written=0, removed=0)
+
+    def begin(self) -> None:
+        """Says that the site is not whole, until it is."""
         self._write(MANIFEST, self._state(self._old, whole=False))
 
     def add(self, path: str, source: bytes, make: Callable[[], bytes] | None = None) -> None:
@@ -71,19 +89,27 @@ class Site:
         self._write(path, source if make is None else make())
         self._written += 1
 
-    def finish(self) -> Written:
-        """Removes what no build wants any more, and says that the site is whole."""
+    def finish(self, origin: str = "", says: Mapping[str, Any] | None = None) -> Written:
+        """Removes what no build wants any more, and says that the site is whole.
+
+        Args:
+            origin: a digest of all that it was made of.
+            says: what to tell whoever makes it of the same again.
+        """
         stale = [path for path in self._old if path not in self._new and path in self._there]
         for path in stale:
             _remove(self.out, path)
-        self._write(MANIFEST, self._state(self._new, whole=True))
+        self._write(
+            MANIFEST, self._state(self._new, whole=True, origin=origin, says=dict(says or {}))
+        )
         return Written(files=len(self._new), written=self._written, removed=len(stale))
 
-    def _state(self, files: Mapping[str, str], *, whole: bool) -> bytes:
+    def _state(self, files: Mapping[str, str], *, whole: bool, **said: Any) -> bytes:
         document = {
             "schema": _SCHEMA,
             "version": self._version,
             "whole": whole,
+            **said,
             "files": dict(sorted(files.items())),
         }
         return orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n"

@@ -131,6 +131,7 @@ def test_two_files_of_one_name_are_an_error(tmp_path: Path) -> None:
 def test_a_new_version_makes_everything_again(tmp_path: Path) -> None:
     for version, written in (("1", 2), ("1", 0), ("2", 2)):
         site = Site(tmp_path / "out", version)
+        site.begin()
         site.add("a/b.html", b"source", lambda: b"page")
         site.add("c.json", b"{}")
         assert site.finish().written == written

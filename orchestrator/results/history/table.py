@@ -269,12 +269,14 @@ def _read(source: Source, column: str, positions: Sequence[int]) -> list[str]:
             )
             groups = np.searchsorted(starts, positions, side="right") - 1
             columns = {
-                group: file.read_row_group(group, columns=[column]).column(column)
+                group: file.read_row_group(group, columns=[column]).column(0)
                 for group in dict.fromkeys(groups.tolist())
             }
-        return [
-            str(columns[group][position - int(starts[group])].as_py())
-            for group, position in zip(groups.tolist(), positions, strict=True)
-        ]
+        # positions ascend, and so do groups
+        taken = (
+            column.take(np.asarray(positions)[groups == group] - starts[group])
+            for group, column in columns.items()
+        )
+        return [str(text) for texts in taken for text in texts.to_pylist()]
     except (OSError, ValueError, IndexError, pa.ArrowException) as error:
         raise InfrastructureError(f"{source.path} is damaged: {error}") from error
