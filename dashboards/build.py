@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 from dashboards import documents as doc
 from dashboards.agents import agents_page
 from dashboards.badges import badges
+from dashboards.beside import beside
 from dashboards.cells import cell_pages
 from dashboards.expectations import expectations_page
 from dashboards.facts import Facts, Options, Registered
@@ -102,18 +103,14 @@ def build(
     if memory is not None:
         keep_compiled(memory / "templates", version)
     site.begin()
-    progress("writing pages")
-    for path, data in assets().items():
-        site.add(f"assets/{path}", data)
-    site.add("assets/charts.js", charts_version().encode(), charts)
-    _write_pages(facts, site)
-    progress("writing data")
-    _write_data(facts, site)
-    for path, data in (*feeds(facts, url), *badges(facts)):
-        site.add(path, data)
-    for record in _PUBLISHED:
-        site.add(f"data/schema/{record.__name__}.json", b"", partial(_schema, record))
-    says = {
+    progress("writing pages and data")
+    facts.judge()
+    with beside(partial(site.part, partial(_write_others, facts, site))) as others:
+        _write_pages(_pages(facts), facts, site)
+        for path, data in (*feeds(facts, url), *badges(facts)):
+            site.add(path, data)
+        site.take(others())
+    says: dict[str, Any] = {
         "night": facts.night,
         "nights": len(nights.nights),
         "cells": len(nights.cells),
@@ -132,8 +129,19 @@ def _origin(found: Found, options: Options, registered: Mapping[str, Registered]
     return hashlib.sha256(repr(parts).encode("utf-8", "replace")).hexdigest()
 
 
-def _write_pages(facts: Facts, site: Site) -> None:
-    for href, page in _pages(facts):
+def _write_others(facts: Facts, site: Site) -> None:
+    """About half of the work; what it makes is asked for nowhere else."""
+    for path, data in assets().items():
+        site.add(f"assets/{path}", data)
+    site.add("assets/charts.js", charts_version().encode(), charts)
+    for record in _PUBLISHED:
+        site.add(f"data/schema/{record.__name__}.json", b"", partial(_schema, record))
+    _write_pages(_other_pages(facts), facts, site)
+    _write_data(facts, site)
+
+
+def _write_pages(pages: Iterable[tuple[str, Any]], facts: Facts, site: Site) -> None:
+    for href, page in pages:
         path = href.removesuffix(".html")
         source = to_json(page)
         site.add(f"{path}.json", source)
@@ -148,20 +156,24 @@ def _renderer(page: Any, chrome: doc.Chrome) -> Callable[[], bytes]:
 
 
 def _pages(facts: Facts) -> Iterator[tuple[str, Any]]:
-    """Address and record of every page."""
+    """Address and record of every page that is not among `_other_pages`."""
     yield "index.html", tonight(facts)
     yield "compare.html", doc.ComparePage(night=facts.night, previous=facts.previous)
     yield "agents.html", agents_page(facts)
     yield "expectations.html", expectations_page(facts)
-    yield "trends.html", trends_page(facts)
     if not facts.nights.nights:
         return
     for pipeline in pipeline_pages(facts):
         yield f"pipelines/{slug(pipeline.pipeline)}.html", pipeline
-    for workload in workload_pages(facts):
-        yield f"workloads/{slug(workload.workload)}.html", workload
     for cell, page in zip(facts.nights.cells, cell_pages(facts), strict=True):
         yield cell.href, page
+
+
+def _other_pages(facts: Facts) -> Iterator[tuple[str, Any]]:
+    yield "trends.html", trends_page(facts)
+    if facts.nights.nights:
+        for workload in workload_pages(facts):
+            yield f"workloads/{slug(workload.workload)}.html", workload
 
 
 def _chrome(title: str, href: str, page: Any) -> doc.Chrome:

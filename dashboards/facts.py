@@ -146,6 +146,10 @@ class Facts:
         gone = (status[:, self.last - 1] != NONE) & (status[:, self.last] == NONE)
         return np.flatnonzero(gone).astype(np.int32)
 
+    def judge(self) -> None:
+        """Has everything judged that is kept for the next time."""
+        _ = self.execute, self.lowering
+
     @cached_property
     def execute(self) -> Speeds:
         """Noise and steps in the seconds of execution."""

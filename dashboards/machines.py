@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -81,7 +83,7 @@ class Machines:
         return tuple(sorted({cells[cell].pool for cell in np.flatnonzero(mine).tolist()}))
 
 
-def _counted(agent: Ints, night: Ints, shape: tuple[int, int]) -> NDArray[np.int64]:
+def _counted(agent: NDArray[Any], night: Ints, shape: tuple[int, int]) -> NDArray[np.int64]:
     """How often each pair is there; shape (agents, nights)."""
     place = agent.astype(np.int64) * shape[1] + night
     return np.bincount(place, minlength=shape[0] * shape[1]).reshape(shape)

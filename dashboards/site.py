@@ -28,6 +28,15 @@ class Written:
     removed: int
 
 
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Files of a site, and how many of them were written."""
+
+    files: dict[str, str]
+    """Path to digest."""
+    written: int
+
+
 class Site:
     """A site's folder, while it is written.
 
@@ -82,12 +91,33 @@ class Site:
         """
         digest = hashlib.sha256(source).hexdigest()[:24]
         if path in self._new:
-            raise InfrastructureError(f"two pages want to be {path}: names differ too little")
+            raise _two(path)
         self._new[path] = digest
         if self._same and self._old.get(path) == digest and path in self._there:
             return
         self._write(path, source if make is None else make())
         self._written += 1
+
+    def part(self, write: Callable[[], None]) -> Part:
+        """What some writing adds, to be taken: perhaps by a copy of this site."""
+        before = self._new, self._written
+        self._new, self._written = {}, 0
+        try:
+            write()
+            return Part(files=self._new, written=self._written)
+        finally:
+            self._new, self._written = before
+
+    def take(self, part: Part) -> None:
+        """Adds what was written elsewhere.
+
+        Raises:
+            InfrastructureError: a file is also here.
+        """
+        for path in part.files.keys() & self._new.keys():
+            raise _two(path)
+        self._new |= part.files
+        self._written += part.written
 
     def finish(self, origin: str = "", says: Mapping[str, Any] | None = None) -> Written:
         """Removes what no build wants any more, and says that the site is whole.
@@ -129,6 +159,10 @@ class Site:
                 file.truncate()
         except OSError as error:
             raise unwritable(self.out / path, error) from error
+
+
+def _two(path: str) -> InfrastructureError:
+    return InfrastructureError(f"two pages want to be {path}: names differ too little")
 
 
 def _manifest(out: Path) -> dict[str, object]:
