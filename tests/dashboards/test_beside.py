@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboards.beside import beside
+from dashboards.beside import _fork, beside
 from dashboards.site import Site
 from orchestrator.errors import InfrastructureError
 
@@ -75,7 +75,7 @@ def test_a_copy_ends_with_the_process_that_it_is_a_copy_of() -> None:
         os.write(writer, b"x")
         signal.pause()
 
-    parent = os.fork()
+    parent = _fork()
     if not parent:
         with beside(work):
             os.read(reader, 1)
