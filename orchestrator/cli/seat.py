@@ -15,6 +15,7 @@ from pathlib import Path
 from orchestrator import records
 from orchestrator.backends.buildbot import folders
 from orchestrator.backends.buildbot.fleet import write_secret
+from orchestrator.backends.gpu_lock import usual_folder
 from orchestrator.cli.app import App
 from orchestrator.config.objects import Config
 from orchestrator.errors import InfrastructureError, UsageError
@@ -216,6 +217,7 @@ def _seat(
         jobs=agent.terms.jobs,
         disk_bytes=agent.terms.disk,
         contained=contained,
+        locks=app.settings.locks or usual_folder(),
         device=any(gpu is not None and gpu.device not in ("none", "software") for gpu in gpus),
     )
 

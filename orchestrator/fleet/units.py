@@ -32,7 +32,7 @@ _KEPT = re.compile(
     r"DOCKER_(HOST|CONTEXT|CONFIG|TLS_VERIFY|CERT_PATH)|(?i:(https?|no|all)_proxy)"
     r"|PIP_[A-Z_]+|SSL_CERT_(FILE|DIR)|REQUESTS_CA_BUNDLE"
     r"|LH_(PYTHON|WHEELS|PIP_ARGS|CA_BUNDLE|LLVM_PREFIX|DOCKER_CLI|BASE_IMAGE|APT_SOURCES"
-    r"|BUILD_ARGS|SCRATCH|GPU_DEVICE|ROCM)"
+    r"|BUILD_ARGS|SCRATCH|GPU_DEVICE|ROCM|LOCKS)"
 )
 """What jobs need. The other settings of ours are a unit's own, or dispatchers', keys among them."""
 
@@ -64,6 +64,8 @@ class Seat:
     """Cells run in containers."""
     device: bool
     """It serves a pool of real GPUs."""
+    locks: Path = Path("/run/lock")
+    """Where jobs of the whole machine lock its GPUs."""
 
     def environment(self) -> dict[str, str]:
         """What every command on its behalf is told, in this checkout."""
@@ -244,14 +246,22 @@ def _limits(seat: Seat) -> list[str]:
 
 
 def _hardening(seat: Seat) -> list[str]:
-    # the leading - is for what need not be there: Docker's client keeps its builders in it
-    builders = f"-{seat.home / '.docker'}"
-    writable = [_quoted(str(path)) for path in dict.fromkeys((seat.state, seat.folder, builders))]
+    # a private /tmp is another one: not that where mounts of containers are looked up, and where
+    # locks of GPUs may be
+    places = (seat.state, seat.folder, seat.root, seat.programs)
+    shared = seat.device or any(path.is_relative_to(each) for path in places for each in _SHARED)
+    # the leading - is for what need not be there; Docker's client keeps its builders in its folder
+    writable = [
+        *(str(path) for path in dict.fromkeys((seat.state, seat.folder))),
+        f"-{seat.home / '.docker'}",
+        *(map(str, _SHARED) if shared else ()),
+        *([f"-{seat.locks}"] if seat.device else []),
+    ]
     lines = [
         "NoNewPrivileges=yes",
         "ProtectSystem=strict",
         "ProtectHome=read-only",
-        f"ReadWritePaths={' '.join(writable)}",
+        f"ReadWritePaths={' '.join(map(_quoted, writable))}",
         "ProtectClock=yes",
         "ProtectControlGroups=yes",
         "ProtectHostname=yes",
@@ -263,8 +273,7 @@ def _hardening(seat: Seat) -> list[str]:
         "LockPersonality=yes",
         "SystemCallArchitectures=native",
     ]
-    if not any(path.is_relative_to(each) for path in (seat.state, seat.folder) for each in _SHARED):
-        # a container's mounts are looked up outside, where a private /tmp is another one
+    if not shared:
         lines.append("PrivateTmp=yes")
     if not seat.device:
         # else the GPU is looked at, and the kernel's log for what it says of it

@@ -146,17 +146,23 @@ class TestUnits:
                 units.buildbot_files(seat(tmp_path, **changes))[units.WORKER_UNIT].split("\n")
             )
 
-        srv = {"folder": Path("/srv/agent")}
+        srv = {"folder": Path("/srv/agent"), "programs": Path("/srv/bin")}
         plain = unit(**srv)
         assert {"PrivateDevices=yes", "ProtectKernelLogs=yes", "PrivateTmp=yes"} <= plain
         assert {"CapabilityBoundingSet=", f"MemoryMax={12 << 30}"} <= plain
         # the GPU is looked at from here
         assert not {"PrivateDevices=yes", "ProtectKernelLogs=yes"} & unit(device=True, **srv)
+        # and locked for the whole machine, in a folder that must not be the service's own
+        told = unit(device=True, locks=Path("/srv/locks"), **srv)
+        assert "PrivateTmp=yes" not in told
+        (writable,) = [line for line in told if line.startswith("ReadWritePaths=")]
+        assert writable.endswith('"/tmp" "/var/tmp" "-/srv/locks"')
         # cells take the memory, not what carries them out
         assert not any(line.startswith("MemoryMax") for line in unit(contained=False, **srv))
         assert "CapabilityBoundingSet=" not in unit(user="root", **srv)
-        # mounts of containers are looked up in the machine's /tmp
-        assert "PrivateTmp=yes" not in unit(folder=Path("/tmp/agent"))
+        # mounts of containers are looked up in the machine's /tmp, and what is there is seen
+        for place in ("folder", "state", "root", "programs"):
+            assert "PrivateTmp=yes" not in unit(**{**srv, place: Path("/tmp/agent")})
 
     def test_one_gpu_is_for_one_job(self, tmp_path: Path) -> None:
         for device, spawn in ((False, 3), (True, 1)):
