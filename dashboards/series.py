@@ -169,7 +169,30 @@ class Histories:
         }
 
     @lru_cache(maxsize=1)  # noqa: B019  it lives as long as a build
-    def _numbers(self, month: str) -> tuple[Floats, ...]:
+    def _series(self, month: str) -> list[doc.Series]:
+        """Of all cells: together they take less time than one after the other."""
+        nights, columns = self._facts.nights, self.months[month]
+        statuses, width = letters(nights.status[:, columns]), len(columns)
+        many = nights.attempts[:, columns]
+        attempts = _columns(many)
+        again = set(np.flatnonzero((many > 1).any(axis=1)).tolist())
+        rows = np.ascontiguousarray(nights.row[:, columns])
+        error, lowering, execute, low, high = self._numbers(month)
+        return [
+            doc.Series(
+                statuses=statuses[cell * width : (cell + 1) * width],
+                attempts=attempts[cell] if cell in again else (),
+                error=error[cell],
+                lowering=lowering[cell],
+                execute=execute[cell],
+                stages=stages,
+                low=low[cell],
+                high=high[cell],
+            )
+            for cell, stages in enumerate(_stages(nights.table, rows))
+        ]
+
+    def _numbers(self, month: str) -> tuple[list[doc.Column], ...]:
         """Error, lowering, execute, low, high of all cells in a month, rounded."""
         nights, columns = self._facts.nights, self.months[month]
         rows = nights.row[:, columns]
@@ -184,12 +207,7 @@ class Histories:
             )
             bands.append(np.where(executes, of_execute, of_lowering))
         error = np.where(np.isinf(error), _INFINITE, error)
-        return tuple(rounded(each, 3) for each in (error, lowering, execute, *bands))
-
-    @lru_cache(maxsize=1)  # noqa: B019  it lives as long as a build
-    def _stages(self, month: str) -> _Stages:
-        rows = self._facts.nights.row[:, self.months[month]]
-        return _Stages(self._facts.nights.table, np.sort(rows[rows >= 0]))
+        return tuple(_columns(rounded(each, 3)) for each in (error, lowering, execute, *bands))
 
     def there(
         self, month: str, found: Iterable[tuple[str, list[int]]]
@@ -202,80 +220,45 @@ class Histories:
 
     def of(self, month: str, there: list[int]) -> doc.History:
         """Cells of one group that have something in a month."""
-        nights, columns = self._facts.nights, self.months[month]
-        block = np.ix_(np.asarray(there, dtype=np.int64), columns)
-        stages = self._stages(month).of(nights.row[block])
-        statuses, many, nights_ = (
-            letters(nights.status[block]),
-            nights.attempts[block],
-            len(columns),
-        )
-        again = np.where((many > 1).any(axis=1), nights_, 0).tolist()
-        attempts = _columns(many)
-        error, lowering, execute, low, high = (
-            _columns(each[there]) for each in self._numbers(month)
-        )
+        nights, series = self._facts.nights, self._series(month)
         return doc.History(
             month=month,
-            nights=tuple(nights.nights[night] for night in columns),
-            series={
-                nights.cells[cell].key: doc.Series(
-                    statuses=statuses[place * nights_ : (place + 1) * nights_],
-                    attempts=attempts[place][: again[place]],
-                    error=error[place],
-                    lowering=lowering[place],
-                    execute=execute[place],
-                    stages={
-                        name: values[place] for name, (values, has) in stages.items() if has[place]
-                    },
-                    low=low[place],
-                    high=high[place],
-                )
-                for place, cell in enumerate(there)
-            },
+            nights=tuple(nights.nights[night] for night in self.months[month]),
+            series={nights.cells[cell].key: series[cell] for cell in there},
         )
 
 
-_Stage = tuple[list[doc.Column], list[bool]]
-"""Milliseconds by cell and night, and which cells have any."""
+def _stages(table: Table, rows: Ints) -> list[dict[str, doc.Column]]:
+    """Milliseconds by stage and night, of each cell: the stages of which it has any.
 
-
-class _Stages:
-    """Milliseconds by stage, of the attempts of one month."""
-
-    def __init__(self, table: Table, rows: NDArray[np.int32]) -> None:
-        """Takes all rows of the month that count, sorted."""
-        self._kinds = table.texts["stages"]
-        self._rows = rows
-        self._offsets, seconds = table.stage_seconds(rows)
-        self._milliseconds = rounded(seconds * 1e3, 3)
-
-    def of(self, rows: NDArray[np.int32]) -> dict[str, _Stage]:
-        """Of attempts by cell and night (-1: none), in the order in which stages appear."""
-        flat = rows.ravel()
-        found: dict[str, Floats] = {}
-        places = np.flatnonzero(flat >= 0)
-        kinds = self._kinds.codes[flat[places]]
-        at = np.searchsorted(self._rows, flat[places])
-        for kind in dict.fromkeys(kinds.tolist()):
-            text, mine = self._kinds.values[kind], at[kinds == kind]
-            names = text.split(STAGE_SEPARATOR) if text else []
-            starts = self._offsets[mine]
-            if not names or np.any(np.not_equal(self._offsets[mine + 1] - starts, len(names))):
-                continue
-            block = self._milliseconds[starts[:, None] + np.arange(len(names))]
-            for name in dict.fromkeys(names):
-                # a stage comes again for each chip
-                same = [index for index, each in enumerate(names) if each == name]
-                values = found.setdefault(name, np.full(flat.shape, np.nan))
-                # times of forged results can be infinite, both ways
-                with np.errstate(invalid="ignore", over="ignore"):
-                    values[places[kinds == kind]] = block[:, same].sum(axis=1)
-        shaped = {name: values.reshape(rows.shape) for name, values in found.items()}
-        return {
-            name: (_columns(v), np.logical_or.reduce(np.isfinite(v), axis=1).tolist())
-            for name, v in shaped.items()
-        }
+    `rows` are those that count, by cell and night; -1: none.
+    """
+    flat = rows.ravel()
+    order = np.flatnonzero(flat >= 0)
+    order = order[np.argsort(flat[order])]
+    offsets, seconds = table.stage_seconds(flat[order])
+    milliseconds, counts = rounded(seconds * 1e3, 3), np.diff(offsets)
+    kinds = table.texts["stages"].codes[flat[order]]
+    values: dict[str, Floats] = {}
+    for kind in np.unique(kinds).tolist():
+        text = table.texts["stages"].values[kind]
+        names = text.split(STAGE_SEPARATOR) if text else []
+        mine = np.flatnonzero((kinds == kind) & (counts == len(names)))
+        block = milliseconds[offsets[mine][:, None] + np.arange(len(names))]
+        for name in dict.fromkeys(names):
+            # a stage comes again for each chip
+            same = [index for index, each in enumerate(names) if each == name]
+            column = values.setdefault(name, np.full(len(flat), np.nan))
+            # times of forged results can be infinite, both ways
+            with np.errstate(invalid="ignore", over="ignore"):
+                column[order[mine]] = block[:, same].sum(axis=1)
+    found: list[dict[str, doc.Column]] = [{} for _ in rows]
+    for name, column in values.items():
+        shaped = column.reshape(rows.shape)
+        cells = np.flatnonzero(np.isfinite(shaped).any(axis=1))
+        for cell, numbers in zip(cells.tolist(), _columns(shaped[cells]), strict=True):
+            found[cell][name] = numbers
+    return found
 
 
 def _columns(values: NDArray[np.generic]) -> list[doc.Column]:
