@@ -147,12 +147,13 @@ def _write_pages(pages: Iterable[tuple[str, Any]], facts: Facts, site: Site) -> 
         site.add(f"{path}.json", source)
         if isinstance(page, doc.TrendsPage):
             site.add(f"data/{path}.js", _script(path, source))
-        chrome = _chrome(facts.options.title, href, page)
-        site.add(href, source + to_json(chrome), _renderer(page, chrome))
+        title = facts.options.title
+        # what else is around a page follows from its address, and from the page itself
+        site.add(href, source + title.encode("utf-8", "replace"), _renderer(page, title, href))
 
 
-def _renderer(page: Any, chrome: doc.Chrome) -> Callable[[], bytes]:
-    return lambda: render(page, chrome).encode("utf-8", "replace")
+def _renderer(page: Any, title: str, href: str) -> Callable[[], bytes]:
+    return lambda: render(page, _chrome(title, href, page)).encode("utf-8", "replace")
 
 
 def _pages(facts: Facts) -> Iterator[tuple[str, Any]]:

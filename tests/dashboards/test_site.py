@@ -68,6 +68,32 @@ def test_one_more_night_gives_what_a_new_site_would_have(
     assert tree(grown) == tree(tmp_path / "new")
 
 
+def test_a_newest_night_that_goes_and_comes_again_is_no_other(small: Path, tmp_path: Path) -> None:
+    results, out, cache = (tmp_path / name for name in ("results", "out", "cache"))
+    shutil.copytree(small, results)
+    build(results, out, cache)
+    before = tree(out)
+    newest = max(results.glob("????-??-??T*.parquet"))
+    newest.rename(tmp_path / newest.name)
+    build(results, out, cache)
+    build(results, tmp_path / "new", tmp_path / "cache of another")
+    assert tree(out) == tree(tmp_path / "new") != before
+    (tmp_path / newest.name).rename(newest)
+    build(results, out, cache)
+    assert tree(out) == before
+
+
+def test_what_is_told_otherwise_is_written(small: Path, site: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(site, out)
+    written = []
+    for title, url in (("Lighthouse CI", ""), ("Ours", ""), ("Ours", "https://example.org/")):
+        built = make(small, tmp_path / "cache", out, Options(title=title), url, quiet)
+        written.append(built.written.written)
+    assert written[0] == 0 < written[2] < written[1]
+    assert b"https://example.org/" in (out / "feeds/all.xml").read_bytes()
+
+
 def test_pages_of_cells_that_no_result_has_go_away(small: Path, site: Path, tmp_path: Path) -> None:
     results, out = tmp_path / "results", tmp_path / "out"
     shutil.copytree(small, results)
