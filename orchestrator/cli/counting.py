@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from collections import Counter
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
 from orchestrator.cli.app import App
 from orchestrator.errors import UsageError
-from orchestrator.fleet.levels import Reliability
+from orchestrator.fleet.levels import WINDOW_DAYS, Reliability
 from orchestrator.fleet.quarantine import JOURNAL, Seen
 from orchestrator.results.lines import Lines
+from orchestrator.results.store import utc
 
 
 def journal(app: App) -> Lines[Seen]:
@@ -44,4 +47,14 @@ def counted(app: App, results: Path | None) -> Mapping[str, Reliability] | None:
     from orchestrator.results.history.table import load
 
     table = load(find(folder, app.state / "history", lambda _: None).sources)
-    return count(table, journal(app).read(), app.services.clock.now())
+    now = app.services.clock.now()
+    return count(table, journal(app).read(), now, _refused(app, now))
+
+
+def _refused(app: App, now: dt.datetime) -> Counter[str]:
+    """Bundles of each agent that were refused lately; an agent is named by its signature alone."""
+    from orchestrator.backends.signing import REFUSALS, RefusedBundle
+
+    first = utc(now - dt.timedelta(days=WINDOW_DAYS))
+    lines = Lines(app.state / REFUSALS, RefusedBundle).read()
+    return Counter(line.agent for line in lines if line.agent and line.at >= first)

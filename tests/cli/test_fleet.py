@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import json
 import shutil
 from pathlib import Path
@@ -10,12 +11,14 @@ from typing import NamedTuple
 
 import pytest
 
+from orchestrator.backends.signing import REFUSALS, RefusedBundle
 from orchestrator.fleet import keys, public
 from orchestrator.fleet.agents import load_fleet
 from orchestrator.fleet.quarantine import JOURNAL, Seen
 from orchestrator.host import Gpu
 from orchestrator.job import Outcome
 from orchestrator.results.lines import Lines
+from orchestrator.results.store import utc
 from tests.cli.conftest import MLP, NOTE, SUM, Lab
 from tests.cli.test_run import play
 from tests.fakes import fail
@@ -401,6 +404,16 @@ class TestAgents:
         assert (agent["agent"], agent["level"]) == ("intel-lab-1", "probation")
         assert agent["contact"] == "ci@example.org"
         assert agent["blocks"][0] == "1 day of 14 in 30 days"
+
+    def test_what_was_refused_of_an_agent_counts_for_a_month(self, lab: Lab) -> None:
+        play(lab)
+        lab("run", "torch_cpu")
+        told = Lines(state(lab) / REFUSALS, RefusedBundle)
+        common = {"machine": "m", "run": "r", "job": "j", "kind": "mismatch", "why": "it differs"}
+        for agent, days in (("intel-lab-1", 0), ("intel-lab-1", 29), ("intel-lab-1", 31), ("", 0)):
+            at = utc(lab.engine.time.start - dt.timedelta(days=days))
+            told.add(RefusedBundle(agent=agent, at=at, **common))
+        assert "intel-lab-1: 2 bundles refused in 30 days" in lab("agents").stdout.splitlines()
 
     def test_results_that_are_not_there(self, lab: Lab) -> None:
         done = lab("agents", "--results", "nowhere")
