@@ -135,8 +135,11 @@ class Carrier:
         only: tuple[str, ...] | None = (agent,) if agent else None
         now = self._clock.now()
         warrants = self._signing.warrants(job.target, job.ordered, key, now, only)
-        if only is None and warrants and not self._signing.unsigned:
-            only = tuple(warrants)  # nobody else's results would be taken
+        if warrants and not self._signing.unsigned:
+            # nobody else's results would be taken; a dispatcher that was killed here may have
+            # chosen somebody else, who has it already
+            only = tuple(warrants)
+            agent = only[0] if agent else ""
         ticket = self._backend.submit(
             Parcel(
                 key=key,

@@ -12,8 +12,9 @@ import pytest
 
 from orchestrator.backends import executing, jobdir, parcel, signing
 from orchestrator.backends.dispatch import Dispatcher
-from orchestrator.backends.journal import Journal
+from orchestrator.backends.journal import Entry, Journal
 from orchestrator.backends.signing import RefusedBundle
+from orchestrator.backends.underway import Underway
 from orchestrator.errors import InfrastructureError
 from orchestrator.fleet import keys
 from orchestrator.fleet.envelope import Warrant
@@ -127,9 +128,9 @@ def test_what_was_altered_on_its_way_is_refused_told_and_tried_again(
     farm.tricks = [resigned(farm.lent) if trick == "resigned" else trick]
     go(farm, run)
     assert record(run) == after(1)
-    assert why(run).startswith(f"box-go-1: refused ({kind})"), why(run)
+    assert why(run).startswith(f"{ONE}: refused ({kind})"), why(run)
     (line,) = refusals(farm)
-    assert (line.kind, line.agent, line.machine, line.run) == (kind, agent, "box-go-1", run.name)
+    assert (line.kind, line.agent, line.machine, line.run) == (kind, agent, ONE, run.name)
     first, second = warrants(run).values()
     assert {w.nonce for w in first}.isdisjoint({w.nonce for w in second})
 
@@ -261,6 +262,24 @@ def test_a_dispatcher_that_is_killed_anywhere_knows_its_warrants(
         assert {result.agent for result in run.latest().values()} == {ONE}
         assert len(one.submissions) == 2
     assert at > 10
+
+
+def test_whom_a_killed_dispatcher_chose_stays_chosen(farm: SignedFarm, tmp_path: Path) -> None:
+    run = start_run(tmp_path / "run", farm.engine.time)
+    (job,) = place(farm, run)
+    ordered = executing.read(run.folder / "jobs" / job)
+    clock, signing = farm.engine.time.clock(), farm.lent.signing()
+    made = signing.warrants(run, ordered, job, clock.now(), [ONE])
+    resumed = Dispatcher(run, farm, quiet(), retries=2, clock=clock, signing=signing)
+    resumed.plan(job)
+    ready = Underway(
+        ordered=ordered, target=run, priority=0, state=resumed._journal.jobs[job], since=0.0
+    )
+    resumed._submit(ready, TWO)
+    assert farm.submissions[job].parcel.agents == (ONE,)
+    assert signing.warrants(run, ordered, job, clock.now(), [TWO]) == made
+    (entry,) = [e for e in Lines(run.folder / "journal.jsonl", Entry).read() if e.ticket]
+    assert entry.machine == ONE
 
 
 def test_a_folder_that_no_job_has_is_not_signed(farm: SignedFarm, tmp_path: Path) -> None:
