@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from orchestrator.health.evidence import Evidence
 from orchestrator.job import OutputError, StageTime
 from orchestrator.results.changes import Change, Surroundings, changes
 from orchestrator.results.history.rows import unpack
-from orchestrator.results.history.table import Table
+from orchestrator.results.history.table import Ints, Table
 
 _TRANSITIONS = 60
 _LAST_WORDS = 20_000
@@ -127,42 +127,42 @@ def _transitions(facts: Facts) -> dict[int, tuple[doc.Transition, ...]]:
     lasted = np.where(follows, np.append(at[1:], [0])[: len(at)] - at, 0)
     columns = (cells, at, status, was, alike & (before >= 0), before >= 0, lasted)
     found: dict[int, list[doc.Transition]] = {}
-    tell = _Teller(facts)
-    for cell, night, now, then, same, after, nights_ in zip(
-        *(column.tolist() for column in columns), strict=True
+    for (cell, night, now, then, same, after, nights_), said in zip(
+        zip(*(column.tolist() for column in columns), strict=True),
+        _said(facts, nights.row[cells, at], status != PASS),
+        strict=True,
     ):
         what: doc.TransitionKind = kind(then, now, same) or "same" if after else "first"
-        found.setdefault(cell, []).append(tell(cell, night, now, what, nights_ or None))
+        run, phase, message = said
+        each = doc.Transition(
+            night=nights.nights[night],
+            run=run,
+            status=STATUSES[now],
+            phase=phase,
+            message=message,
+            kind=what,
+            nights=nights_ or None,
+        )
+        found.setdefault(cell, []).append(each)
     return {cell: tuple(reversed(each[-_TRANSITIONS:])) for cell, each in found.items()}
 
 
-class _Teller:
-    """Says what a state was, each distinct text made ready once."""
-
-    def __init__(self, facts: Facts) -> None:
-        table = facts.nights.table
-        self._nights = facts.nights
-        self._runs = [record.run for record in table.runs]
-        self._messages = lru_cache(maxsize=None)(
-            lambda code: one_line(table.texts["message"].values[code])
-        )
-
-    def __call__(
-        self, cell: int, night: int, status: int, what: doc.TransitionKind, lasted: int | None
-    ) -> doc.Transition:
-        table = self._nights.table
-        row = int(self._nights.row[cell, night])
-        there = row >= 0
-        told = there and status != PASS
-        return doc.Transition(
-            night=self._nights.nights[night],
-            run=self._runs[int(table.run[row])] if there else "",
-            status=STATUSES[status],
-            phase=table.texts["phase"].at(row) if told else "",
-            message=self._messages(int(table.texts["message"].codes[row])) if told else "",
-            kind=what,
-            nights=lasted,
-        )
+def _said(facts: Facts, rows: Ints, told: NDArray[np.bool_]) -> Iterator[tuple[str, str, str]]:
+    """Run, phase and message of some rows (-1: there is none), the latter two where they are
+    told; each distinct text is made ready once.
+    """
+    table = facts.nights.table
+    runs = [record.run for record in table.runs]
+    phases, messages = table.texts["phase"], table.texts["message"]
+    short = cache(lambda code: one_line(messages.values[code]))
+    columns = (rows >= 0, told, table.run[rows], phases.codes[rows], messages.codes[rows])
+    for there, tell, run, phase, message in zip(*(c.tolist() for c in columns), strict=True):
+        if not there:
+            yield "", "", ""
+        elif not tell:
+            yield runs[run], "", ""
+        else:
+            yield runs[run], phases.values[phase], short(message)
 
 
 # --- the last attempt that did not pass --------------------------------------------------------
