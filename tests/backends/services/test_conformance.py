@@ -97,7 +97,28 @@ def test_the_job_folder_is_the_same_byte_for_byte(
     assert (run.artifacts(SUM) / "ir/00.mlir").read_bytes() == b"module {}"
 
 
-@pytest.mark.parametrize("fate", [fate for fate in get_args(Fate) if fate != "well"])
+FINAL: tuple[Fate, ...] = ("cancelled", "refused")
+"""What is not tried again: somebody's wish, and a machine's own word that it cannot."""
+AGAIN = [fate for fate in get_args(Fate) if fate not in ("well", *FINAL)]
+
+
+@pytest.mark.parametrize("fate", FINAL)
+@pytest.mark.parametrize("live", NAMES, indirect=True)
+def test_what_is_final_is_one_miss(
+    farm: Farm, live: Live | None, tmp_path: Path, fate: Fate
+) -> None:
+    farm.fates = [fate]
+    run = start_run(tmp_path / "run", farm.engine.time)
+    done = dispatcher(farm, client(live, farm), run)
+    _all(done, planned(farm, run))
+    assert record(run) == {cell: [(1, "miss")] for cell in (MLP, MLP_F16, SUM)}
+    assert len(farm.submissions) == 1
+    told = {result.message for result in run.latest().values()}
+    assert len(told) == 1
+    assert ("cancelled" in told.pop()) == (fate == "cancelled")
+
+
+@pytest.mark.parametrize("fate", AGAIN)
 @pytest.mark.parametrize("live", NAMES, indirect=True)
 def test_what_goes_wrong_once_is_a_miss_and_is_tried_again(
     farm: Farm, live: Live | None, tmp_path: Path, fate: Fate
