@@ -214,7 +214,10 @@ def _attempt(
         first_bad=nights.nights[turn[1]] if turn else "",
         changes=tuple(_change(each) for each in differs),
         errors=tuple(_errors(found.get("errors"))),
-        evidence=tuple(one_line(piece.text) for piece in _records(Evidence, found.get("evidence"))),
+        evidence=(
+            *_strings(found.get("blame")),
+            *(one_line(piece.text) for piece in _records(Evidence, found.get("evidence"))),
+        ),
         stages=tuple(
             doc.StageView(stage=one_line(s.stage), seconds=s.seconds, exit=one_line(s.exit))
             for s in _records(StageTime, found.get("stages"))

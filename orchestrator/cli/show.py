@@ -15,6 +15,7 @@ from orchestrator.cli.report import console
 from orchestrator.errors import UsageError
 from orchestrator.fleet.recognise import Recognised, from_runs, recognise, sighting
 from orchestrator.plan import Selector, select
+from orchestrator.results.attribution import attribution
 from orchestrator.results.changes import since_green
 from orchestrator.results.schema import Result
 from orchestrator.results.store import RUN_NAME, Run
@@ -54,6 +55,8 @@ def command(app: App, /, run: str, cell: str | None, as_json: bool) -> int:
     if as_json:
         documents = [_document(result) for result in attempts]
         documents[-1]["known"] = None if known is None else records.encode(known)
+        blamed = attribution(found, attempts[-1].cell)
+        documents[-1]["attribution"] = None if blamed is None else records.encode(blamed)
         documents[-1]["since_green"] = None if since is None else records.encode(since)
         click.echo(json.dumps(documents, indent=2))
     else:

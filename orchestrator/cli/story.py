@@ -9,6 +9,7 @@ from orchestrator.cli import commands
 from orchestrator.cli.report import STYLES, blocks
 from orchestrator.compare.numeric import details
 from orchestrator.errors import InfrastructureError
+from orchestrator.results.attribution import attribution
 from orchestrator.results.changes import SinceGreen
 from orchestrator.results.files import tree_bytes
 from orchestrator.results.schema import Result, RunInfo, RunPlan
@@ -114,6 +115,7 @@ def of_cell(
         ("note", [line for note in result.notes for line in indented(note, _INDENT)]),
         ("seen from outside", _seen(result)),
         ("in other runs", [_INDENT + plain(line) for line in known]),
+        ("whose fault", _blamed(run, result)),
         (f"since the last green attempt, in {since.run}" if since else "", _since(since)),
         ("earlier attempts", _earlier(attempts[:-1])),
         ("stages", _stages(result)),
@@ -151,6 +153,14 @@ def _head(info: RunInfo | None) -> list[Line]:
 
 def _attempt(result: Result) -> str:
     return f"attempt {result.attempt}" if result.attempt > 1 else ""
+
+
+def _blamed(run: Run, result: Result) -> list[str]:
+    """What control runs tell of this attempt."""
+    found = attribution(run, result.cell)
+    if found is None or found.attempt != result.attempt:
+        return []
+    return [_INDENT + plain(line) for line in found.lines()]
 
 
 def _seen(result: Result) -> list[str]:

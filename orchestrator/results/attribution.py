@@ -39,7 +39,7 @@ class Attributed:
         whom = self.verdict
         if self.verdict == "undecided":
             whom += f": {' or '.join(self.left) or 'nobody that we know of'}"
-        return (whom, *self.evidence)
+        return (f"{whom}, by control runs", *self.evidence)
 
 
 def attribution(run: Run, cell: str) -> Attributed | None:
@@ -47,6 +47,16 @@ def attribution(run: Run, cell: str) -> Attributed | None:
     with contextlib.suppress(OSError, ValueError, records.RecordError):
         return records.decode(Attributed, json.loads(_path(run, cell).read_bytes()))
     return None
+
+
+def blamed(run: Run) -> dict[tuple[str, int], tuple[str, ...]]:
+    """What is told of each attempt that control runs were made for, by cell and number."""
+    found: dict[tuple[str, int], tuple[str, ...]] = {}
+    for path in sorted((run.folder / FOLDER).glob("*.json")):
+        told = attribution(run, path.name.removesuffix(".json"))
+        if told is not None:
+            found[told.cell, told.attempt] = told.lines()
+    return found
 
 
 def write(run: Run, found: Attributed) -> None:

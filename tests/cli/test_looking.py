@@ -12,6 +12,7 @@ import pytest
 
 from orchestrator.errors import DefinitionError, InfrastructureError
 from orchestrator.job import Job, Outcome, OutputError, StageTime
+from orchestrator.results.attribution import Attributed, write
 from tests.cli.conftest import MLP, MLP_F16, SUM, Lab
 from tests.fakes import HELLO, PASS, Play, Step, cell_steps, fail
 
@@ -392,6 +393,25 @@ class TestWhatChanged:
         }
         (before,) = lab.json("show", green.name, SUM)
         assert before["since_green"] is None
+
+    def test_whose_fault_it_is_is_told_of_the_attempt_that_it_is_about(self, lab: Lab) -> None:
+        told = Attributed(
+            cell=SUM,
+            attempt=1,
+            agent="intel-one",
+            verdict="undecided",
+            left=("driver", "flaky"),
+            evidence=("the same image on intel-two passed: clears our definitions",),
+        )
+        write(lab.last, told)
+        assert (
+            "whose fault\n  undecided: driver or flaky, by control runs\n"
+            "  the same image on intel-two passed: clears our definitions\n"
+        ) in lab("show", "last", SUM).stdout
+        (story,) = lab.json("show", "last", SUM)
+        assert story["attribution"]["left"] == ["driver", "flaky"]
+        write(lab.last, dataclasses.replace(told, attempt=2))
+        assert "whose fault" not in lab("show", "last", SUM).stdout
 
     def test_chance_is_named_when_nothing_changed(self, lab: Lab) -> None:
         lab.engine.script = Play({SUM: [FAILED]})

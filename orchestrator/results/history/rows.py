@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator import records
@@ -73,8 +73,8 @@ class Row:
     """JSON of the fields `DETAILS`."""
 
 
-def row(result: Result, stack: str = "") -> Row:
-    """The row of an attempt."""
+def row(result: Result, stack: str = "", blame: Sequence[str] = ()) -> Row:
+    """The row of an attempt. `blame`: what control runs tell of it, see `results.attribution`."""
     return Row(
         run=result.run,
         cell=result.cell,
@@ -98,18 +98,28 @@ def row(result: Result, stack: str = "") -> Row:
         reproduce=result.reproduce,
         surroundings=_json(result, SURROUNDINGS),
         content=_json(result, CONTENT),
-        details=_json(result, DETAILS),
+        details=_json(result, DETAILS, **({"blame": list(blame)} if blame else {})),
     )
 
 
-def rows(results: Iterable[Result], planned: Iterable[PlannedCell], run: str) -> Iterator[Row]:
-    """Every attempt of a run, and a row for each cell that has none: skipped, or not reached."""
+def rows(
+    results: Iterable[Result],
+    planned: Iterable[PlannedCell],
+    run: str,
+    blame: Mapping[tuple[str, int], Sequence[str]] | None = None,
+) -> Iterator[Row]:
+    """Every attempt of a run, and a row for each cell that has none: skipped, or not reached.
+
+    `blame`: of some attempts, by cell and number; see `row`.
+    """
+    blame = blame or {}
     cells = list(planned)
     stacks = {each.cell.id: each.stack for each in cells}
     attempted = set()
     for result in results:
         attempted.add(result.cell)
-        yield row(result, stacks.get(result.cell, ""))
+        told = blame.get((result.cell, result.attempt), ())
+        yield row(result, stacks.get(result.cell, ""), told)
     for each in cells:
         if each.cell.id not in attempted:
             yield Row(
@@ -154,8 +164,8 @@ def _median_seconds(kernel_ns: tuple[int, ...]) -> float:
     return told[len(told) // 2] / 1e9 if told else math.nan
 
 
-def _json(result: Result, fields: tuple[str, ...]) -> str:
-    return records.dumps({name: getattr(result, name) for name in fields})
+def _json(result: Result, fields: tuple[str, ...], **more: object) -> str:
+    return records.dumps({**{name: getattr(result, name) for name in fields}, **more})
 
 
 def unpack(text: str) -> Mapping[str, object]:

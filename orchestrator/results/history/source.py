@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.errors import InfrastructureError, UsageError
+from orchestrator.results import attribution
 from orchestrator.results.declared import Declared
 from orchestrator.results.history.archive import (
     SUFFIX,
@@ -157,7 +158,7 @@ def of_run(
         declared={record.declared: declared} if declared else {},
         stamp=stamp,
     )
-    attempted: list[Row] = list(rows(results, plan.cells, run.name))
+    attempted: list[Row] = list(rows(results, plan.cells, run.name, attribution.blamed(run)))
     write(path, table_of(attempted), archive)
     return Source(path=path, archive=archive, digest=known.archive(path)[1])
 
@@ -191,7 +192,8 @@ def _declared(run: Run) -> tuple[Declared | None, tuple[str, ...]]:
 def _stamp(run: Run) -> str:
     """Changes whenever a file of the run does: names, sizes and times of all of them."""
     digest = hashlib.sha256()
-    for path in [*(run.folder / name for name in _STAMPED), *_results(run)]:
+    told = sorted((run.folder / attribution.FOLDER).glob("*.json"))
+    for path in [*(run.folder / name for name in _STAMPED), *_results(run), *told]:
         if path.exists():
             state = path.stat()
             digest.update(f"{path.name}\0{state.st_size}\0{state.st_mtime_ns}\n".encode())

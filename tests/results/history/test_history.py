@@ -118,7 +118,8 @@ def test_an_error_is_in_units_of_its_tolerance(
 
 def test_planned_cells_without_a_result_have_a_row_that_says_why() -> None:
     cells = [planned("ran"), planned("later"), planned("elsewhere", runnable=False)]
-    found = {r.cell: r for r in rows([result("ran")], cells, "run")}
+    found = {r.cell: r for r in rows([result("ran")], cells, "run", {("ran", 1): ("machine",)})}
+    assert unpack(found["ran"].details)["blame"] == ["machine"]
     assert {name: r.status for name, r in found.items()} == {
         "ran": "pass",
         "later": "none",
