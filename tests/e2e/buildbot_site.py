@@ -277,11 +277,11 @@ class Site:
         return Run(found[-1]) if found else None
 
     def claimed(self) -> dict[str, str]:
-        """Job to the worker that has it, of the newest run."""
+        """Job to the worker that has it, of the newest run; health jobs are none of its jobs."""
         run = self.run_folder()
-        return (
-            {e["job"]: e["machine"] for e in journal(run) if e["event"] == "claimed"} if run else {}
-        )
+        lines = journal(run) if run else []
+        found = {e["job"]: e["machine"] for e in lines if e["event"] == "claimed"}
+        return {job: machine for job, machine in found.items() if ".health." not in job}
 
     def logs(self) -> Iterator[Path]:
         """Everything that was logged."""
