@@ -12,6 +12,7 @@ from orchestrator.backends import intake
 from orchestrator.backends.controls import Controls
 from orchestrator.backends.executing import Ordered
 from orchestrator.backends.journal import Journal
+from orchestrator.fleet.quarantine import JOURNAL, Seen
 from orchestrator.results.attribution import Attributed, attribution
 from orchestrator.results.lines import Lines
 from orchestrator.results.store import Run, Runs
@@ -138,6 +139,9 @@ def test_an_image_that_is_gone_is_told_and_the_rest_is_done(nights: Nights) -> N
     assert [who for who, _ in nights.controls()] == [ONE, TWO]
     made = found(run)
     assert any("the last green image was not run: it is gone" in line for line in made.evidence)
+    # that is no fault of the machine's
+    lines = Lines(nights.folder / "state" / JOURNAL, Seen).read()
+    assert {line.event for line in lines} == {"healthy", "worked"}
     assert made.verdict == "compiler"
 
 
