@@ -7,16 +7,19 @@ whose results were not collected yet, or that would end in the same way.
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from orchestrator.backends import executing
 from orchestrator.backends.handed import Handed
 from orchestrator.backends.placing import Placed, place_again
 from orchestrator.fleet.misses import Kind, kind_of
+from orchestrator.fleet.models import AgentFile
 from orchestrator.fleet.serving import RegisteredMachines
+from orchestrator.fleet.terms import closed
 from orchestrator.job import Job
 from orchestrator.results.schema import Result
 from orchestrator.results.store import Run
@@ -36,13 +39,16 @@ class Again:
     """Why other misses stay, and of how many cells."""
 
 
-def second_go(run: Run, handed: Handed, machines: RegisteredMachines | None) -> Again:
+def second_go(
+    run: Run, handed: Handed, machines: RegisteredMachines | None, now: dt.datetime
+) -> Again:
     """The jobs to give out once more.
 
     Args:
         run: of the plan, as far as it was collected.
         handed: what was handed out.
         machines: the agents of the service, on their owners' terms; None: they are not told apart.
+        now: when it is given out, aware of its time zone.
 
     Raises:
         InfrastructureError: the run is damaged.
@@ -51,6 +57,7 @@ def second_go(run: Run, handed: Handed, machines: RegisteredMachines | None) -> 
     for result in run.results()[0]:
         attempts.setdefault(result.cell, []).append(result)
     newest = handed.newest()
+    awake = {*handed.takers.values(), *(r.agent for known in attempts.values() for r in known)}
     placed: dict[str, Placed] = {}
     left: Counter[str] = Counter()
     busy: Counter[str] = Counter()
@@ -64,7 +71,9 @@ def second_go(run: Run, handed: Handed, machines: RegisteredMachines | None) -> 
             continue
         whole = executing.read(run.folder / "jobs" / name).job
         who = _who(handed, [result for cell in missed for result in mine[cell]])
-        found = place_again(_part(whole, missed), before.placed(whole), who, machines, busy)
+        part = _part(whole, missed)
+        able = sorted(_able(part, machines, now), key=lambda a: (a.id not in awake, busy[a.id]))
+        found = place_again(part, before.placed(whole), who, able)
         vain = {cell: _vain(r, elsewhere=found.agent != before.agent) for cell, r in missed.items()}
         left.update(why for why in vain.values() if why)
         if worth := [cell for cell, why in vain.items() if not why]:
@@ -72,6 +81,13 @@ def second_go(run: Run, handed: Handed, machines: RegisteredMachines | None) -> 
             placed[name] = dataclasses.replace(found, job=job)
             busy[found.agent] += 1
     return Again(placed=tuple(placed.values()), of=tuple(placed), left=left)
+
+
+def _able(job: Job, machines: RegisteredMachines | None, now: dt.datetime) -> Iterator[AgentFile]:
+    """Who takes all of a job now, the highest priority first."""
+    if machines is not None:
+        takers = machines.takers_of_all(job.pool, {cell.pipeline for cell in job.cells})
+        yield from (agent for agent in takers if not closed(agent, now))
 
 
 def _who(handed: Handed, attempts: Iterable[Result]) -> set[str]:

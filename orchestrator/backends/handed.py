@@ -126,5 +126,5 @@ def read(folder: Path) -> Handed:
         raise InfrastructureError(
             f"{folder} is no folder that `lh-ci plan --out` wrote: {_FILE} is missing"
         ) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InfrastructureError(f"{path} is damaged: {error}") from error

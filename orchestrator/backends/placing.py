@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -118,11 +118,7 @@ def place_parcel(job: Job, parcel: Parcel, machines: RegisteredMachines, *, host
 
 
 def place_again(
-    job: Job,
-    before: Placed,
-    missed: Collection[str],
-    machines: RegisteredMachines | None,
-    busy: Mapping[str, int],
+    job: Job, before: Placed, missed: Collection[str], able: Sequence[AgentFile]
 ) -> Placed:
     """Where a job goes of which nothing came: to a machine that did not miss it, if there is one.
 
@@ -133,21 +129,18 @@ def place_again(
         job: what is to be run once more.
         before: where its cells went before.
         missed: the machines that nothing came of it on.
-        machines: the agents of the service; None: they are not told apart.
-        busy: how many such jobs an agent was given already.
+        able: agents that take all of it, the best first.
     """
     needed = _needed(job)
     same = dataclasses.replace(before, job=job, timeout_s=min(needed, before.timeout_s))
-    if machines is None or before.hosted or not missed:
-        return same
-    peers = [
+    peers = (
         agent
-        for agent in machines.takers_of_all(job.pool, {cell.pipeline for cell in job.cells})
+        for agent in able
         if agent.id not in missed and (before.probation or agent.level != "probation")
-    ]
-    if not peers:
+    )
+    peer = next(peers, None)
+    if before.hosted or not missed or peer is None:
         return same
-    peer = min(peers, key=lambda agent: busy.get(agent.id, 0))  # of equals, the owners' first
     return dataclasses.replace(
         same,
         agent=peer.id,

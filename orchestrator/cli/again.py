@@ -64,7 +64,7 @@ def give_again(app: App, given: dict[str, Any]) -> int:
     run, handed = planned.only_run(folder), papers.read(folder)
     _check_form(given["form"], handed)
     with run.claimed():
-        found = second_go(run, handed, _peers(app, handed))
+        found = second_go(run, handed, _peers(app, handed), app.services.clock.now())
         if found.placed and not given["dry_run"]:
             jobs = [each.job for each in found.placed]
             _check_commit(app, [executing.read(run.folder / "jobs" / name) for name in found.of])

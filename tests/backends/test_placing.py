@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,7 +15,7 @@ from click.testing import CliRunner
 from orchestrator.backends.buildkite.steps import pipeline
 from orchestrator.backends.contract import PRIORITIES
 from orchestrator.backends.github.matrix import MOST_BYTES, MOST_JOBS, chunks
-from orchestrator.backends.placing import Placed, place
+from orchestrator.backends.placing import Placed, place, place_again
 from orchestrator.config.models import GpuPool, Pool
 from orchestrator.errors import UsageError
 from orchestrator.fleet import public
@@ -84,6 +85,45 @@ def placed(whole: Iterable[PlannedCell], machines: AnyMachines, **more: Any) -> 
 
 
 ANY = AnyMachines({})
+
+
+class TestAgain:
+    """Where a job goes that was missed."""
+
+    @pytest.mark.parametrize("missed", [set(), {"lab-a"}])
+    def test_a_peer_is_named_where_it_is_known_who_missed_it(self, missed: set[str]) -> None:
+        able = (agent("a"), agent("b", terms={"time": "10min"}))
+        (before,) = placed([planned(1)], fleet(*able))
+        found = place_again(before.job, before, missed, able)
+        if not missed:
+            assert found == before
+        else:
+            assert (found.agent, found.machines, found.timeout_s) == ("lab-b", 1, 600.0)
+
+    def test_all_that_may_take_it_missed_it(self) -> None:
+        (before,) = placed([planned(1)], fleet(agent("a"), agent("b")))
+        able = (agent("a"), agent("b"))
+        assert place_again(before.job, before, {"lab-a", "lab-b"}, able) == before
+        assert place_again(before.job, before, {"lab-a"}, ()) == before
+
+    def test_trust_is_kept(self) -> None:
+        new = agent("b", level="probation")
+        (before,) = placed([planned(1)], fleet(agent("a"), new))
+        assert place_again(before.job, before, {"lab-a"}, (new,)) == before
+        (quiet,) = placed([planned(1)], fleet(new))
+        again = place_again(quiet.job, quiet, {"lab-c"}, (new,))
+        assert (again.agent, again.probation) == ("lab-b", True)
+        again = place_again(quiet.job, quiet, {"lab-b"}, (agent("a"),))
+        assert (again.agent, again.probation) == ("lab-a", False)
+
+    def test_hosted_machines_have_no_names(self) -> None:
+        (before,) = placed([planned(1)], HostedMachines())
+        assert place_again(before.job, before, {"lab-a"}, (agent("b"),)) == before
+
+    def test_fewer_cells_take_less_time(self) -> None:
+        (before,) = placed([planned(1), planned(2)], ANY)
+        part = dataclasses.replace(before.job, cells=before.job.cells[:1])
+        assert place_again(part, before, set(), ()).timeout_s == before.timeout_s - 60.0
 
 
 class TestPlace:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from orchestrator.backends import handed, jobdir, planned
 from orchestrator.backends.contract import ARGV, PACK
 from orchestrator.cli import trust
 from orchestrator.fleet import keys
+from orchestrator.job import Outcome
 from orchestrator.results.schema import Result
 from tests.cli.conftest import MLP, MLP_F16, SUM, Lab
 from tests.cli.test_plan import _small_harness
@@ -43,6 +45,7 @@ class Night:
             "backend": "github",
             "level": "trusted",
             "pipelines": '["*"]',
+            "hours": "[20:00-06:00]",
             **changes,
         }.items():
             text = text.replace(f"{old}: ", f"{old}: {new} # ", 1)
@@ -55,7 +58,7 @@ class Night:
     def plan(self, *words: str) -> list[dict[str, Any]]:
         """The entries of the matrix."""
         return self.matrix(
-            *("plan", *words, "--pool", "intel-cpu", "--cells-per-job", "1"),
+            *("plan", "--cells-per-job", "1", *words, "--pool", "intel-cpu"),
             *("--machines", "both", "--format", "github", "--out", str(self.folder)),
         )
 
@@ -76,9 +79,9 @@ class Night:
         (sent / f"{job}.taken").write_text(f"{agent}\n")
         return sent
 
-    def work(self, job: str, agent: str) -> int:
+    def work(self, job: str, agent: str, *, told: bool = True) -> int:
         """A machine carries a job out, as the workflow does; the exit code of `lh-ci exec`."""
-        sent = self.take(job, agent)
+        sent = self.take(job, agent if told else "")
         work = self.base / "work" / job
         slip = self.folder / f"slips/{job}.txt"
         words = [word if "/" not in word else str(work / word) for word in ARGV[1:-1]]
@@ -216,6 +219,53 @@ def test_peers_share_what_there_is(night: Night) -> None:
     assert named == [TWO, "intel-lab-3", TWO]
 
 
+def test_who_did_something_this_night_comes_first(night: Night) -> None:
+    night.register("intel-lab-0", priority="9")
+    night.register("intel-lab-3", hours="[02:00-06:00]", priority="9")
+    first, second = night.plan(*F32)
+    night.take(first["job"], ONE)
+    night.work(second["job"], TWO)
+    night.collect()
+    (again,) = night.again()
+    assert again["runner"][-1] == f"agent-{TWO}"
+
+
+def test_a_peer_that_is_asleep_is_none(night: Night) -> None:
+    path = night.lab.tree.root / f"agents/{TWO}.yaml"
+    path.write_text(path.read_text().replace("20:00-06:00", "02:00-06:00"))
+    first, _ = night.plan(*F32)
+    night.take(first["job"], ONE)
+    night.collect()
+    (again,) = night.again()
+    assert again["runner"] == first["runner"]
+
+
+def test_only_missed_cells_and_not_who_signed_that(night: Night, lab: Lab) -> None:
+    lost = Outcome(status="miss", phase="execute", message="killed: out of memory")
+    lab.engine.script = Play({MLP: [lost]}, {"ir/1.mlir": b"old"})
+    (job,) = night.plan("*.f32@*", "--keep", "always", "--cells-per-job", "5")
+    assert night.work(job["job"], ONE, told=False) == 4
+    night.collect()
+    assert night.record() == {
+        **{(MLP, attempt): ("miss", ONE) for attempt in (1, 2, 3)},
+        (SUM, 1): ("pass", ONE),
+    }
+    run = planned.only_run(night.folder)
+    assert (run.artifacts(MLP) / "ir/1.mlir").read_bytes() == b"old"
+
+    (again,) = night.again()
+    assert (again["name"], again["runner"][-1]) == ("pytorch on intel-cpu (1)", f"agent-{TWO}")
+    lab.engine.script = Play({}, {"ir/2.mlir": b"new"})
+    night.work(again["job"], TWO)
+    for part in ("all", "all", "of the first go alone"):
+        if part != "all":
+            shutil.rmtree(night.back / f"taken-{again['job']}")
+        assert night.collect()[0] == 0
+        assert night.record()[MLP, 4] == ("pass", TWO)
+        assert [path.name for path in (run.artifacts(MLP) / "ir").iterdir()] == ["2.mlir"]
+        assert [path.name for path in (run.artifacts(SUM) / "ir").iterdir()] == ["1.mlir"]
+
+
 def test_what_comes_too_late_is_left_out(night: Night) -> None:
     first, second = night.plan(*F32)
     night.take(second["job"], TWO)
@@ -308,6 +358,15 @@ class TestWords:
     def test_a_folder_that_is_no_plan(self, night: Night) -> None:
         done = night.lab("plan", "--again", str(night.base / "back"))
         assert (done.exit_code, "lh-ci plan --out" in done.stderr) == (4, True)
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"schema": 1}', "[" * 100_000])
+def test_a_damaged_plan_is_told(night: Night, text: str) -> None:
+    night.plan(*F32)
+    (night.folder / "handed.json").write_text(text)
+    for words in (("plan", "--again"), ("collect", "--results", str(night.back))):
+        done = night.lab(*words, str(night.folder))
+        assert (done.exit_code, "handed.json is damaged" in done.stderr) == (4, True)
 
 
 def test_where_no_agents_are_known_it_goes_where_it_went(lab: Lab) -> None:
