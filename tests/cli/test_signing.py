@@ -13,12 +13,12 @@ import pytest
 
 from orchestrator.backends import jobdir
 from orchestrator.backends.contract import ARGV, PACK
-from orchestrator.cli import remote, trust
+from orchestrator.cli import lending, remote, trust
 from orchestrator.fleet import keys
 from orchestrator.results.store import Run
 from tests.backends.farm import Farm
 from tests.cli.conftest import MLP, MLP_F16, SUM, Lab
-from tests.cli.test_remote import Served, _interrupt
+from tests.cli.test_remote import Served
 from tests.fakes import FakeEngine
 from tests.fleet.samples import AGENT, FILE, KEY_A
 
@@ -39,7 +39,8 @@ def _small_harness(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def farm(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Farm:
     farm = Served(lab.tree, tmp_path / "farm", lab.engine)
     monkeypatch.setattr(remote, "connect", lambda app, backend, master, say: farm)
-    monkeypatch.setattr(trust, "head", lambda app: ("c" * 40, "main"))
+    for module in (trust, lending):
+        monkeypatch.setattr(module, "head", lambda app: ("c" * 40, "main"))
     return farm
 
 
@@ -49,7 +50,7 @@ def register(lab: Lab, backend: str = "buildbot") -> None:
     text = AGENT.replace(KEY_A, own.public).replace("backend: buildbot", f"backend: {backend}")
     path = lab.tree.root / FILE
     path.parent.mkdir(exist_ok=True)
-    path.write_text(text.replace('["torch_*"]', '["*"]'))
+    path.write_text(text.replace('["torch_*"]', '["*"]').replace("22:00-06:00", "00:00-24:00"))
 
 
 def theirs(lab: Lab) -> Path:
@@ -144,10 +145,17 @@ class TestRun:
     def warrant(self, lab: Lab, farm: Farm) -> dict[str, str]:
         """That the one agent is given."""
         farm.idle = True
+        original = lab.engine.time.advance
+
+        def until_submitted(seconds: float) -> None:
+            if farm.submissions:
+                raise KeyboardInterrupt
+            original(seconds)
+
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(lab.engine.time, "advance", _interrupt)
+            patch.setattr(lab.engine.time, "advance", until_submitted)
             assert lab(*BUILDBOT).exit_code == 130
-        (submission,) = farm.submissions.values()
+        (submission,) = farm.submissions.values()  # a health job comes first
         assert submission.parcel.agents == (ONE,)
         work = farm.folder / "opened"
         work.mkdir(parents=True)
