@@ -138,8 +138,8 @@ def _close(run: Run, info: RunInfo, wall: float, *, ended: str | None) -> RunInf
 def _info(run: Run, machine: Machine) -> RunInfo:
     """Of a new run, or of one that goes on: times add up."""
     engine, note = machine.engine.name, machine.note
-    if (run.folder / "run.json").exists():
-        return dataclasses.replace(run.info(), ended=None, engine=engine, engine_note=note)
+    if (known := run.info_so_far()) is not None:
+        return dataclasses.replace(known, ended=None, engine=engine, engine_note=note)
     return RunInfo(
         run=run.name,
         started=utc(machine.clock.now()),

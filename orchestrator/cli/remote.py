@@ -184,8 +184,8 @@ class _Machines:
 
 
 def _info(app: App, run: Run, note: str) -> RunInfo:
-    if (run.folder / "run.json").exists():
-        return dataclasses.replace(run.info(), ended=None, engine_note=note)
+    if (known := run.info_so_far()) is not None:
+        return dataclasses.replace(known, ended=None, engine_note=note)
     return RunInfo(
         run=run.name,
         started=utc(app.services.clock.now()),

@@ -72,9 +72,5 @@ def _open(run: Run) -> bool:
     Raises:
         InfrastructureError: the run has no plan.
     """
-    if run.unfinished():
-        return True
-    try:
-        return run.info().ended is None
-    except InfrastructureError:
-        return False  # nothing was ever run, or nobody can tell
+    info = run.info_so_far()
+    return bool(run.unfinished()) or (info is not None and info.ended is None)

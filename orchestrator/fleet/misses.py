@@ -88,12 +88,9 @@ _SAID: dict[Kind, tuple[str, ...]] = {
     Kind.DAEMON: (
         *("engine stopped answering", r"no engine(?: answers)? at", "Docker daemon"),
         *("container was removed from outside", "is no longer there", "could not even start"),
-        *(
-            "guards the job died",
-            "guard process died",
-            "it could not run",
-            r"killed from outside \(SIGTERM\)",
-        ),
+        *(r"could not be (?:run|started)", "is broken"),
+        *("guards the job died", "guard process died", "it could not run"),
+        r"killed from outside \(SIGTERM\)",
     ),
     Kind.LOST: (
         *("was lost", "went away", r"connection (?:was )?(?:lost|closed|reset)"),
@@ -102,6 +99,8 @@ _SAID: dict[Kind, tuple[str, ...]] = {
     Kind.RESULT: (
         *("parcel refused", "is no parcel", "brought back no results", "not finished"),
         *("results of another order", "without a result", r"refused \("),
+        *("is not the file that was planned", "of the job cannot be read"),
+        r"the job ended(?: under this cell| while [^:]+ ran)?: exit \d",
     ),
     Kind.STALL: ("harness stopped answering", "harness did not answer within"),
 }

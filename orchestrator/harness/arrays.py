@@ -12,29 +12,29 @@ from pathlib import Path
 
 import numpy as np
 
-from orchestrator.harness.blame import DefinitionFault
+from orchestrator.harness.blame import MachineFault
 from orchestrator.harness.elements import Array
 from orchestrator.job import Golden
 
 
-def read_golden(folder: Path, golden: Golden, workload: str) -> Sequence[Array]:
-    """The outputs in a golden file.
+def read_given(folder: Path, file: str, sha256: str) -> bytes:
+    """A file that came with the job, whose bytes were checked when the job was written.
 
     Raises:
-        DefinitionFault: it is not the file that was recorded.
+        MachineFault: it is gone, or something else by now.
     """
-    data = (folder / golden.file).read_bytes()
-    again = f"Record it again: lh-ci golden update {workload}"
-    if len(data) < golden.size:
-        raise DefinitionFault(
-            f"{golden.file}: truncated at {len(data):,} of {golden.size:,} bytes. {again}"
-        )
-    if len(data) > golden.size:
-        raise DefinitionFault(
-            f"{golden.file}: has {len(data):,} bytes, {golden.size:,} were recorded. {again}"
-        )
-    if hashlib.sha256(data).hexdigest() != golden.sha256:
-        raise DefinitionFault(f"{golden.file}: its bytes are not those recorded. {again}")
+    try:
+        data = (folder / file).read_bytes()
+    except OSError as error:
+        raise MachineFault(f"{file} of the job cannot be read: {error.strerror}") from error
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise MachineFault(f"{file} is not the file that was planned")
+    return data
+
+
+def read_golden(folder: Path, golden: Golden) -> Sequence[Array]:
+    """The outputs in a golden file. Raises MachineFault: see `read_given`."""
+    data = read_given(folder, golden.file, golden.sha256)
     with np.load(io.BytesIO(data), allow_pickle=False) as archive:
         return [archive[f"output_{i}"] for i in range(len(archive.files))]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import errno
-import hashlib
 import json
 import re
 import traceback
@@ -19,8 +18,8 @@ import numpy as np
 
 from orchestrator.compare.numeric import explain
 from orchestrator.harness import formula
-from orchestrator.harness.arrays import npz, read_golden
-from orchestrator.harness.blame import Blamed, DefinitionFault, MachineFault
+from orchestrator.harness.arrays import npz, read_given, read_golden
+from orchestrator.harness.blame import Blamed, DefinitionFault
 from orchestrator.harness.context import Context, Stage
 from orchestrator.harness.gpu.own import compiled
 from orchestrator.harness.ingress.base import (
@@ -123,9 +122,7 @@ def _keep_arrays(
 
 def _load(cell: Cell, context: Context, stage: Stage) -> Loaded:
     stage.enter("ingress", "error")
-    source = (context.folder / cell.workload.file).read_bytes()
-    if hashlib.sha256(source).hexdigest() != cell.workload.sha256:
-        raise MachineFault(f"{cell.workload.file} is not the file that was planned")
+    read_given(context.folder, cell.workload.file, cell.workload.sha256)
     return context.ingress.load(cell, context.folder)
 
 
@@ -141,7 +138,7 @@ def _golden(cell: Cell, context: Context, loaded: Loaded, digest: str) -> Sequen
             f"the golden was recorded from other inputs ({cell.golden.inputs_sha256[:12]}, now "
             f"{digest[:12]}). Record it again: lh-ci golden update {cell.workload.name}"
         )
-    return read_golden(context.folder, cell.golden, cell.workload.name)
+    return read_golden(context.folder, cell.golden)
 
 
 def _reference(cell: Cell, context: Context, loaded: Loaded) -> Reference:

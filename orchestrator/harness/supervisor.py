@@ -14,6 +14,7 @@ import os
 import resource
 import selectors
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -130,6 +131,7 @@ class Supervisor:
         try:
             os.setsid()
             die_with_parent()
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the harness's own is not a cell's
             null = os.open(os.devnull, os.O_RDONLY)
             for source, target in ((null, 0), (words, 1), (words, 2)):
                 os.dup2(source, target)

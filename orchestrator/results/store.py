@@ -85,6 +85,13 @@ class Run:
         """Raises InfrastructureError when it is missing or damaged."""
         return self._read("run.json", RunInfo)
 
+    def info_so_far(self) -> RunInfo | None:
+        """None: nothing was told of the run yet, or the file is damaged. No verdict is in it."""
+        try:
+            return self.info()
+        except InfrastructureError:
+            return None
+
     def add(self, result: Result) -> Path:
         """Writes the document of one attempt.
 

@@ -16,26 +16,54 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
+import numpy as np
+
 from orchestrator.backends import jobdir
 from orchestrator.backends.clock import Clock
 from orchestrator.cli import cli, remote
 from orchestrator.cli.app import Services
 from orchestrator.cli.elsewhere import Elsewhere
+from orchestrator.harness import formula
 from orchestrator.job import Cell, Job, Outcome
 from orchestrator.results.store import Run, Runs
 from tests.backends.farm import HOST
-from tests.config.tree import Tree, make_tree
+from tests.config.tree import Tree, make_tree, npz
 from tests.fakes import HELLO, PASS, FakeEngine, Script, Step, cell_steps, fail
 
 CELLS = 60
 MISS = Outcome(status="miss", phase="execute", message="no space left on the device")
 BROKEN = Outcome(status="error", phase="ingress", message="w07.py:3: ValueError: no")
-_PROGRAM = '"""Number {0}."""\n\nclass Model: ...\n\ndef get_inputs(): ...\n'
+_PROGRAM = '''"""Number {0}: doubles a vector."""
+
+import numpy as np
+
+class Model: ...
+
+def get_inputs():
+    return [np.linspace(-1, 1, 4, dtype=np.float32)]
+
+def model(x):
+    return 2 * x
+'''
+
+_RECIPE = """\
+about: Lowers to LLVM, for tests.
+tier: core
+steps:
+  - pass: convert-to-llvm
+"""
+_PIPELINE = """\
+about: From torch to LLVM, for tests.
+tier: core
+ingress: {frontend: torch_mlir}
+steps:
+  - recipe: to-llvm
+"""
 
 
-def repository(root: Path) -> Tree:
-    """Sixty workloads of one pipeline, f32 alone."""
-    root.mkdir()
+def repository(root: Path, cells: int = CELLS) -> Tree:
+    """Workloads `w00`, … of one pipeline, f32 alone. They can be run for real, in NumPy."""
+    root.mkdir(parents=True)
     tree = make_tree(root)
     for name in ("odd", "mlp", "sum"):
         (root / f"recipes/workloads/{name}.py").unlink()
@@ -43,11 +71,22 @@ def repository(root: Path) -> Tree:
     tree.edit("matrix.yaml", "        without: [odd]\n      - workloads: [mlp]\n", "")
     tree.edit("matrix.yaml", "        variants: [f16]\n", "")
     tree.edit("matrix.yaml", "workloads:\n  mlp: {memory: 512MiB}\n", "")
-    tree.edit("matrix.yaml", "torch_cpu.mlp.f16@*", "torch_cpu.w3?.f32@*")
+    if cells == CELLS:
+        tree.edit("matrix.yaml", "torch_cpu.mlp.f16@*", "torch_cpu.w3?.f32@*")
+    else:
+        matrix = (root / "matrix.yaml").read_text()
+        tree.write("matrix.yaml", matrix.partition("expectations:")[0])
     tree.edit("golden/tolerances.yaml", "torch_cpu.*.f16@*", "torch_cpu.w0?.f32@*")
-    for number in range(CELLS):
+    for name in ("to-llvm", "tile", "clean-up"):
+        (root / f"recipes/schedules/{name}.yaml").unlink()
+    (root / "recipes/schedules/tile.mlir").unlink()
+    tree.write("recipes/schedules/to-llvm.yaml", _RECIPE)
+    tree.write("recipes/pipelines/torch_cpu.yaml", _PIPELINE)
+    value = np.linspace(-1, 1, 4, dtype=np.float32)
+    facts = {"inputs_sha256": formula.digest([value])}
+    for number in range(cells):
         tree.write(f"recipes/workloads/w{number:02}.py", _PROGRAM.format(number))
-        tree.record(f"w{number:02}", "f32")
+        tree.record(f"w{number:02}", "f32", npz(output_0=2.0 * value.astype("f8")), facts)
     return tree
 
 
