@@ -66,7 +66,7 @@ class SignedFarm(Farm):
     lent: Lent
     who: list[str] = field(default_factory=list)
     """Of the goes, one after the other; then `ONE`. Empty: a machine that is nobody's."""
-    tricks: list[Callable[[Path], None] | None] = field(default_factory=list)
+    tricks: list[Callable[[Path], object] | None] = field(default_factory=list)
     """What becomes of the file of each go on its way."""
     _me: str = ""
 

@@ -116,8 +116,8 @@ def silent(bench: Bench) -> Iterator[None]:
 
 @fault("the harness lets a deadline pass", Kind.STALL)
 def late(bench: Bench) -> Iterator[None]:
-    alive = Alive(running=())
-    first(bench, lambda job: until(job, *([Wait(1.0), alive] * 200)))
+    quiet: list[Step] = [Wait(1.0), Alive(running=())]
+    first(bench, lambda job: until(job, *(quiet * 200)))
     yield
 
 
@@ -129,7 +129,7 @@ def mute(bench: Bench) -> Iterator[None]:
 
 @fault("this process, or the machine with it, stands still for an hour")
 def stood_still(bench: Bench) -> Iterator[None]:
-    rest = [Alive(running=()), Wait(3600.0)]
+    rest: list[Step] = [Alive(running=()), Wait(3600.0)]
 
     def script(job: Job) -> Iterator[Step]:
         yield HELLO
@@ -258,7 +258,7 @@ def tool_hangs(bench: Bench) -> Iterator[None]:
 # --- the record -------------------------------------------------------------------------------
 
 
-def _full(bench: Bench, after: int) -> Callable[[], None]:
+def full(bench: Bench, after: int) -> Callable[[], None]:
     """The disk is full after so many writes; what gives room again."""
     real, writes = os.fsync, [0]
 
@@ -274,14 +274,14 @@ def _full(bench: Bench, after: int) -> Callable[[], None]:
 
 @fault("the disk is full while results are written", resumes=True)
 def disk_full(bench: Bench) -> Iterator[None]:
-    room = _full(bench, after=6)
+    room = full(bench, after=6)
     yield
     room()
 
 
 @fault("the disk is full when a run begins", resumes=True)
 def disk_full_at_once(bench: Bench) -> Iterator[None]:
-    room = _full(bench, after=2)
+    room = full(bench, after=2)
     yield
     room()
 

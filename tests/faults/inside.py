@@ -49,11 +49,11 @@ def _sent(number: int, to: Callable[[], int]) -> Callable[[Struck], None]:
     return strike
 
 
-def _tool(script: str) -> Callable[[Struck], None]:
+def _tool(script: str, program: str = "/bin/sh") -> Callable[[Struck], None]:
     """A tool of the release that ends like this."""
 
     def strike(struck: Struck) -> None:
-        release._run(["/bin/sh", "-c", script])
+        release._run([program, "-c", script])
 
     return strike
 
@@ -78,7 +78,7 @@ FAULTS: Mapping[str, Callable[[Struck], None]] = {
     "disk full": _tool("cat /proc/version > /dev/full"),
     "files gone": _files_gone,
     "files damaged": _files_damaged,
-    "tool gone": lambda struck: release._run(["/nowhere/mlir-opt"]),
+    "tool gone": _tool("", "/nowhere/mlir-opt"),
 }
 
 

@@ -52,7 +52,7 @@ class Trials:
         """A process that begins a run, or goes on with it."""
         words = ["run", "torch_cpu", "--retries", "2"]
         if self.where:
-            words += ["--backend", "buildbot", "--master", self.where]
+            words += ["--backend", "buildbot", "--master", self.where, "--unsigned"]
         if any(path.exists() for path in state.glob("runs/*/plan.json")):
             words = ["run", "--resume"]
         theirs, ours = context.Pipe()

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from orchestrator.backends import jobdir
-from tests.faults import at_the_seam, of_processes
 from tests.faults.bench import Bench, Fault, carry_out
 from tests.faults.judging import complaints
+from tests.faults.kinds import FAULTS, table
 
-FAULTS = [*at_the_seam.fault.faults, *of_processes.fault.faults]
+DOCUMENT = Path(__file__).parents[2] / "docs/faults.md"
 
 
 @pytest.mark.process
@@ -26,3 +26,8 @@ def test_fault(fault: Fault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     finally:
         jobdir.harness_sha256.cache_clear()
     assert complaints(bench.aftermath(fault.kind)) == [], "\n".join(bench.said)
+
+
+def test_every_kind_is_documented_once() -> None:
+    assert len({fault.name for fault in FAULTS}) == len(FAULTS) > 24
+    assert table() in DOCUMENT.read_text(encoding="utf-8")
