@@ -196,6 +196,10 @@ class Client:
         workers = tuple(FleetWorker(name=f"m{n}", pools=("intel-cpu",)) for n in range(99))
         return Fleet(pools={"intel-cpu": FleetPool(tier="core")}, workers=workers)
 
+    def online(self) -> tuple[str, ...] | None:
+        """See `Backend`."""
+        return None
+
     def submit(self, given: Parcel) -> str:
         """See `Backend`."""
         ticket = f"{self._trial}/{given.key}"
