@@ -16,6 +16,8 @@ from typing import Any, NoReturn
 import docker
 import pytest
 
+from orchestrator.backends import gpu_lock
+
 HERE = Path(__file__).parent
 _PROCESSES = ("harness", "engines")
 """Folders whose subject is processes: their tests may start some."""
@@ -83,6 +85,8 @@ def _sealed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(socket.socket, "connect_ex", _checked(socket.socket.connect_ex))
     monkeypatch.setattr(socket, "getaddrinfo", _refuse("looks up a host name"))
     monkeypatch.setattr(docker, "from_env", _refuse("asks for a container engine"))
+    # nobody's GPU is locked for a test
+    monkeypatch.setattr(gpu_lock, "usual_folder", lambda: request.getfixturevalue("tmp_path"))
     folder = request.path.relative_to(HERE).parts[0]
     starts = any(request.node.get_closest_marker(marker) for marker in _STARTING)
     if folder not in _PROCESSES and not starts:
