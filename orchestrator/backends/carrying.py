@@ -221,6 +221,8 @@ class Carrier:
         state, work = job.state, self._run.folder / WORK
         archive, folder = work / f"{state.job}.back{parcel.SUFFIX}", work / f"{state.job}.back"
         entry = state.collecting.get(go.id)
+        # what a dispatcher that was killed had begun to take is taken
+        barred = () if entry else self._barred(job)
         if entry is None:
             numbers = self._numbers(job)
             entry = self._tell(
@@ -238,6 +240,7 @@ class Carrier:
                 machine=go.machine,
                 numbers=entry.numbers,
                 now=self._clock.now(),
+                quarantined=barred,
             )
         except (NothingLeftError, parcel.ParcelError, intake.IntakeError) as error:
             return f"{go.machine}: {error}"
@@ -251,6 +254,12 @@ class Carrier:
             self._heard(taken.info)
         self._settle(job, go, taken.results)
         return ""
+
+    def _barred(self, job: Underway) -> Collection[str]:
+        """Agents that were quarantined after they were given this job; a health job ends that."""
+        if self._fleet is None or job.state.aside == "health":
+            return ()
+        return self._fleet.quarantined()
 
     def _settle(self, job: Underway, go: Go, results: Sequence[Result]) -> None:
         """What follows from results that are in the record: for their machine, and for misses."""

@@ -18,7 +18,7 @@ from orchestrator.backends.underway import Underway
 from orchestrator.fleet import health
 from orchestrator.fleet.control import Role
 from orchestrator.fleet.misses import Kind, kind_of
-from orchestrator.fleet.quarantine import NEW, Seen
+from orchestrator.fleet.quarantine import NEW, Seen, quarantined
 from orchestrator.results.schema import Result
 from orchestrator.text import one_line
 
@@ -58,6 +58,11 @@ class Fleetwork:
     def serves(self, ordered: Ordered) -> bool:
         """Whether a job is for registered agents."""
         return self._roster.serves(ordered.job.pool)
+
+    def quarantined(self) -> Collection[str]:
+        """Agents whose results count for nothing, but for those of health jobs."""
+        self._roster.look()
+        return quarantined(self._roster.standings)
 
     def decide(
         self,

@@ -9,8 +9,8 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator import records
@@ -87,9 +87,6 @@ class Signing:
     """Whether the backend has machines of its own, for pools that no agent serves."""
     refusals: Path | None = None
     """The store of refusals."""
-    quarantined: Callable[[], Collection[str]] = field(default=lambda: ())
-    health: Callable[[str], bool] = field(default=lambda _: False)
-    """Whether a job is a health job, which a quarantined agent may answer."""
 
     def warrants(
         self,
@@ -134,6 +131,7 @@ class Signing:
         machine: str,
         numbers: Mapping[str, int],
         now: dt.datetime,
+        quarantined: Collection[str] = (),
     ) -> intake.Taken:
         """Takes what a machine sent into the record.
 
@@ -146,6 +144,7 @@ class Signing:
             machine: whom it came from, as the backend has it.
             numbers: see `intake.take_in`.
             now: aware of its time zone.
+            quarantined: agents whose answer to this job counts for nothing.
 
         Raises:
             IntakeError: it is not taken; a `RefusedError` tells more.
@@ -158,7 +157,7 @@ class Signing:
         given = self._given(run, ordered, key)
         found = desk.take(
             archive,
-            desk.Desk(agents=self.agents, given=given.get, quarantined=self.quarantined()),
+            desk.Desk(agents=self.agents, given=given.get, quarantined=quarantined),
             work,
             now=now,
         )
@@ -189,7 +188,6 @@ class Signing:
             warrant.nonce: Given(
                 warrant=warrant,
                 job=ordered.job,
-                health=self.health(ordered.job.id),
                 expectations=expected,
             )
             for warrant in made

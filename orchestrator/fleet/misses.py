@@ -62,8 +62,8 @@ _LOOK = {
     Kind.OTHER: "Look at the log of the job, which says what happened.",
 }
 _SAID: dict[Kind, tuple[str, ...]] = {
-    # the latter: an image that a control run asks for
-    Kind.JOB: (r"would not run it \(", "is gone from this machine"),
+    # the last: an image that a control run asks for
+    Kind.JOB: (r"would not run it \(", r"refused \(quarantined\)", "is gone from this machine"),
     Kind.UNCLAIMED: (r"no machine of pool \S+ took the job", "before a machine took it"),
     Kind.CLOCK: (
         *(r"clock (?:jumped|is off|skew)", "not yet valid", "not valid yet", "in the future"),

@@ -65,18 +65,24 @@ class SignedFarm(Farm):
 
     lent: Lent
     who: list[str] = field(default_factory=list)
-    """Of the goes, one after the other; then `ONE`. Empty: a machine that is nobody's."""
+    """Of the goes, one after the other; then whoever was asked, else `ONE`. Empty: a machine that
+    is nobody's."""
     tricks: list[Callable[[Path], object] | None] = field(default_factory=list)
     """What becomes of the file of each go on its way."""
     _me: str = ""
 
     def begin(self, place: Path, ordered: Ordered) -> bool:
         """As `lh-ci exec` does."""
-        self._me = self.who.pop(0) if self.who else ONE
+        self._me = self.who.pop(0) if self.who else self._asked(ordered.order.job)
         if not self._me:
             return True
         me, now = self.lent.identity(self._me), self.engine.time.clock().now()
         return me.begin(place / "job", ordered.order.job, place / "out", now) is None
+
+    def _asked(self, job: str) -> str:
+        """Who alone was to take a job; `ONE` where several may."""
+        given = [s.parcel.agents for s in self.submissions.values() if s.parcel.job == job][-1]
+        return given[0] if given and len(given) == 1 else ONE
 
     def pack(self, place: Path) -> Path:
         """As `lh-ci pack` does."""

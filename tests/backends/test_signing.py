@@ -19,6 +19,8 @@ from orchestrator.errors import InfrastructureError
 from orchestrator.fleet import keys
 from orchestrator.fleet.envelope import Warrant
 from orchestrator.fleet.misses import Kind, kind_of
+from orchestrator.fleet.quarantine import JOURNAL as AGENTS
+from orchestrator.fleet.quarantine import Seen
 from orchestrator.results.files import write_atomically
 from orchestrator.results.lines import Lines
 from orchestrator.results.store import Run
@@ -26,6 +28,7 @@ from tests.backends.bending import alter, resign
 from tests.backends.farm import Bomb, KilledError, quiet, start_run
 from tests.backends.signed_farm import ONE, TWO, Lent, SignedFarm
 from tests.backends.test_dispatch import MLP, MLP_F16, SUM, Record, place, record
+from tests.backends.test_live_fleet import Site
 from tests.config.tree import make_tree
 from tests.fakes import FakeEngine, Play
 
@@ -133,6 +136,34 @@ def test_what_was_altered_on_its_way_is_refused_told_and_tried_again(
     assert (line.kind, line.agent, line.machine, line.run) == (kind, agent, ONE, run.name)
     first, second = warrants(run).values()
     assert {w.nonce for w in first}.isdisjoint({w.nonce for w in second})
+
+
+def test_what_an_agent_sends_in_quarantine_is_refused_and_done_by_a_peer(
+    farm: SignedFarm, tmp_path: Path
+) -> None:
+    farm.agents = (ONE, TWO)
+    site = Site(farm, tmp_path, farm.lent.agents)
+    site.well(ONE, TWO)
+
+    def strike(archive: Path) -> None:
+        """While its results are on their way, another job of the same machine is lost."""
+        at = farm.engine.time.clock().now().isoformat()
+        line = Seen(agent=farm.went[0][0], event="missed", at=at, kind="daemon")
+        Lines(site.state / AGENTS, Seen).add(line)
+
+    farm.tricks = [strike]
+    site.go(signing=farm.lent.signing())
+    first, second = (who for who, job in farm.went if ".health." not in job)
+    assert {first, second} == {ONE, TWO}
+    assert record(site.run) == after(1)
+    assert f"refused (quarantined) run.pytorch.intel-cpu of {first}" in why(site.run)
+    assert {result.agent for result in site.run.latest().values()} == {second}
+    assert [line.kind for line in refusals(farm)] == ["quarantined"]
+    assert (first, "missed", "job") in site.seen()
+    # nothing is held against it twice
+    assert [event for who, event, kind in site.seen() if (who, kind) == (first, "daemon")] == [
+        "missed"
+    ]
 
 
 def test_a_machine_that_is_not_registered_is_refused(farm: SignedFarm, tmp_path: Path) -> None:
