@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from orchestrator.backends import jobdir
+from orchestrator.backends import executing, jobdir
 from orchestrator.backends.deriving import derive
 from orchestrator.backends.executing import Ordered
 from orchestrator.errors import DefinitionError, InfrastructureError
@@ -40,7 +40,9 @@ class Checkups:
         """Fills a folder with a health job of an agent, which could have the job `like` otherwise.
 
         Cells of the last green run, as they were planned then; else the cheapest core ones of this
-        plan; else one of that job. Returns the name of the green run; empty: there is none.
+        plan; else one of that job. Returns the name of the run that shows that they are good: a
+        green one with the same stack and harness; empty: there is none, and a verdict other than
+        green would be no fault of the machine's.
 
         Raises:
             InfrastructureError: the folder cannot be written.
@@ -66,7 +68,8 @@ class Checkups:
         found = self._golden[stack, pool]
         if found is not None:
             run = self._earlier[found.run]
-            yield found.cells, _kept(run, [planned.cell for planned in found.cells]), run.name
+            files = _kept(run, [planned.cell for planned in found.cells])
+            yield found.cells, files, run.name if _alike(run, like) else ""
         yield self._cheapest(stack, pool), self._plan.files, ""
 
     def _tried(self) -> Iterator[Tried]:
@@ -105,6 +108,18 @@ def _kept(run: Run, cells: Iterable[Cell]) -> dict[str, str]:
                 found |= jobdir.files_of(folder, [cell])
                 break
     return found
+
+
+def _alike(run: Run, like: Ordered) -> bool:
+    """Whether a job was run in a run by the definitions that one is to be run by now."""
+    now = like.order
+    for folder in sorted((run.folder / "jobs").glob("*")):
+        with contextlib.suppress(InfrastructureError):
+            then = executing.read(folder).order
+            if (then.stack, then.pool.name) == (now.stack, now.pool.name):
+                same = then.stack_sha256 == now.stack_sha256
+                return same and then.harness_sha256 == now.harness_sha256
+    return False
 
 
 def _cost(cell: Cell) -> tuple[int, str]:

@@ -1,8 +1,9 @@
 """Health jobs: cells that are known to be good, on a machine of which that is not known. Pure.
 
 A health job is an ordinary job: one or two of the cheapest core cells of one stack that were green
-in the last green run, exactly as they were then, in the image of that run. Nothing in it is new but
-the machine, so when it fails, it is the machine; unless it fails everywhere, which is told apart.
+in the last green run, exactly as they were then. Where its stack is defined as it was in that run,
+nothing in it is new but the machine, so when it fails, it is the machine; unless it fails
+everywhere, which is told apart.
 """
 
 from __future__ import annotations
@@ -76,8 +77,6 @@ class Golden:
     run: str
     stack: str
     pool: str
-    image: str
-    """Digest of its environment."""
     cells: tuple[PlannedCell, ...]
     """Core ones that passed, the quickest first."""
 
@@ -95,16 +94,11 @@ def golden(runs: Iterable[Tried], stack: str, pool: str) -> Golden | None:
             and planned.cell.id in tried.results
         ]
         ended = [tried.results[planned.cell.id] for planned in core]
-        images = {result.environment for result in ended}
-        if not ended or len(images) != 1 or images == {""}:
-            continue
         if all(result.status in ("pass", "xfail") for result in ended):
             passed = [p for p in core if tried.results[p.cell.id].status == "pass"]
             passed.sort(key=lambda p: (tried.results[p.cell.id].seconds, p.cell.id))
             if passed:
-                return Golden(
-                    run=tried.run, stack=stack, pool=pool, image=images.pop(), cells=tuple(passed)
-                )
+                return Golden(run=tried.run, stack=stack, pool=pool, cells=tuple(passed))
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.backends import intake, jobdir, ordering
+from orchestrator.backends import executing, intake, jobdir, ordering
 from orchestrator.backends.checkups import Checkups
 from orchestrator.backends.controls import Controls
 from orchestrator.backends.dispatch import Dispatcher, Pace
@@ -21,6 +22,7 @@ from orchestrator.fleet.models import AgentFile
 from orchestrator.fleet.notices import JOURNAL as NOTICES
 from orchestrator.fleet.notices import Notice
 from orchestrator.fleet.quarantine import JOURNAL, Seen
+from orchestrator.order import write_order
 from orchestrator.plan import plan_cells
 from orchestrator.results.lines import Lines
 from orchestrator.results.schema import RunOptions, RunPlan
@@ -296,20 +298,58 @@ def test_what_an_agent_that_left_has_not_begun_is_given_to_another(
     assert farm.cancelled == ["run.pytorch.intel-cpu"]
 
 
-def test_health_cells_are_those_of_the_last_green_run(farm: Farm, tmp_path: Path) -> None:
-    farm.engine.script = Play()
-    first = Site(farm, tmp_path / "first", machines())
+def green_night(farm: Farm, folder: Path) -> Site:
+    """A run without red; what is expected to fail did."""
+    expected = fail("failed to legalize operation", "lower:to-llvm")
+    farm.engine.script = Play({MLP_F16: [expected]})
+    first = Site(farm, folder / "first", machines())
     first.well(ONE, TWO)
     first.run.write_plan(first.plan())
     first.go()
-    second = Site(farm, tmp_path / "second", machines())
+    return first
+
+
+def tonight(farm: Farm, folder: Path, script: Play) -> Farm:
+    """The same machines on another day: jobs have the names that they had."""
+    return Farm(farm.tree, folder / "tonight", FakeEngine(script), agents=(ONE, TWO))
+
+
+def test_health_cells_are_those_of_the_last_green_run(farm: Farm, tmp_path: Path) -> None:
+    first = green_night(farm, tmp_path)
+    second = Site(tonight(farm, tmp_path, Play()), tmp_path / "second", machines())
     second.earlier = [first.run]
-    # cheaper than any other by its seconds; today's plan would take others
     second.go()
     beside = Run(second.run.folder / "aside" / f"run.health.{ONE}.1", "run")
     latest = first.run.latest()
     passed = [cell for cell in latest if latest[cell].status == "pass"]
     assert {r.cell for r in beside.results()[0]} == set(passed)
+    jobs = Journal(second.run.folder / "journal.jsonl").jobs
+    told = jobs[f"run.health.{ONE}.1"].planned
+    assert told is not None
+    assert told.of == first.run.name
+
+
+@pytest.mark.parametrize("rolled", [False, True])
+def test_what_a_new_stack_breaks_is_no_machines_fault(
+    farm: Farm, tmp_path: Path, rolled: bool
+) -> None:
+    first = green_night(farm, tmp_path)
+    if rolled:
+        (folder,) = (first.run.folder / "jobs").iterdir()
+        order = executing.read(folder).order
+        write_order(folder, dataclasses.replace(order, stack_sha256="0" * 64))
+    broken = Play({cell: [fail("wrong")] for cell in (MLP, MLP_F16, SUM)})
+    second = Site(tonight(farm, tmp_path, broken), tmp_path / "second", machines())
+    second.earlier = [first.run]
+    second.go(pace=Pace(unclaimed_s=3600))
+    statuses = {result.status for result in second.run.latest().values()}
+    sick = [agent for agent, event, _ in second.seen() if event == "sick"]
+    if rolled:  # every machine fails it, and the night is red
+        assert sick == []
+        assert "fail" in statuses
+    else:
+        assert {ONE, TWO} == set(sick)
+        assert statuses == {"miss"}
 
 
 def test_plain_machines_are_given_jobs_as_ever(farm: Farm, tmp_path: Path) -> None:

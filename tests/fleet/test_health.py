@@ -94,15 +94,14 @@ class TestGolden:
         runs = [
             tried("4", {**GREEN, "mlp": "fail"}),
             tried("3", {}),
-            tried("2", GREEN, environment="sha256:two"),
-            tried("1", GREEN, environment="sha256:one"),
+            tried("2", GREEN),
+            tried("1", GREEN),
         ]
         found = golden(runs, "pytorch", "intel-cpu")
         assert found == Golden(
             run="2",
             stack="pytorch",
             pool="intel-cpu",
-            image="sha256:two",
             cells=(SUM, MLP),
         )
 
@@ -114,12 +113,11 @@ class TestGolden:
         assert golden([tried("1", GREEN)], "jax", "intel-cpu") is None
         assert golden([tried("1", GREEN)], "pytorch", "amd-cpu") is None
 
-    def test_one_image_or_none(self) -> None:
-        mixed = tried("1", GREEN)
-        other = dataclasses.replace(mixed.results[MLP.cell.id], environment="sha256:x")
-        mixed = dataclasses.replace(mixed, results={**mixed.results, MLP.cell.id: other})
-        assert golden([mixed], "pytorch", "intel-cpu") is None
-        assert golden([tried("1", GREEN, environment="")], "pytorch", "intel-cpu") is None
+    def test_machines_build_images_of_their_own(self) -> None:
+        found = tried("1", GREEN)
+        other = dataclasses.replace(found.results[MLP.cell.id], environment="sha256:x")
+        mixed = dataclasses.replace(found, results={**found.results, MLP.cell.id: other})
+        assert golden([mixed], "pytorch", "intel-cpu") == golden([found], "pytorch", "intel-cpu")
 
     def test_expected_failures_alone_show_nothing(self) -> None:
         assert golden([tried("1", {"mlp": "xfail"}, (MLP,))], "pytorch", "intel-cpu") is None
