@@ -26,6 +26,8 @@ END_S = 15
 DRAIN_S = 20.0
 """How long after a kill its output may still come."""
 _LATE_CREATE_S = 2.0
+_GONE_S, _GONE_LOOKS = 0.2, 10
+"""Pause between looks at a container that somebody killed, and how many."""
 
 _SILENCE = (DockerException, requests.RequestException, urllib3.exceptions.HTTPError)
 
@@ -135,7 +137,7 @@ class DockerSession:
             return Exit(code=None, reason=reason, stderr_tail=tail)
         try:
             self._client.wait(name, timeout=END_S)
-            state = self._client.inspect_container(name)["State"]
+            state = self._settled(name)
         except NotFound:
             return Exit(
                 code=None, reason="its container was removed from outside", stderr_tail=tail
@@ -153,6 +155,22 @@ class DockerSession:
             reason=exit_reason(state, killed=killed, memory_bytes=memory),
             stderr_tail=tail,
         )
+
+    def _settled(self, name: str) -> Mapping[str, Any]:
+        """Its `State` once that changes no more.
+
+        Whoever removes a running container has it killed first: a moment later it is gone.
+
+        Raises:
+            NotFound: it is gone.
+        """
+        for _ in range(_GONE_LOOKS):
+            state: Mapping[str, Any] = self._client.inspect_container(name)["State"]
+            ours = self._killed_at is not None or state.get("OOMKilled")
+            if ours or int(state["ExitCode"]) != 128 + signal.SIGKILL:
+                break
+            self._sleep(_GONE_S)
+        return state
 
     def _leave(self, late_s: float = 0.0) -> None:
         """Removes everything, even if Ctrl-C is pressed meanwhile.

@@ -328,6 +328,21 @@ class TestSession:
             api.output.close()
             assert session.exit().reason == "its container was removed from outside"
 
+    @pytest.mark.parametrize("removed", [True, False])
+    def test_who_removes_a_container_kills_it_first(
+        self, api: FakeApi, session: DockerSession, clock: Clock, removed: bool
+    ) -> None:
+        with session:
+            api.state = {"ExitCode": 137, "OOMKilled": False, "Error": ""}
+            api.output.close()
+            gone = NotFound("No such container")
+            api.fail["inspect_container"] = lambda: gone if removed and clock.now else None
+            assert events(session) == []
+            reason = session.exit().reason
+        assert reason == (
+            "its container was removed from outside" if removed else "killed from outside (SIGKILL)"
+        )
+
     def test_the_output_ends_and_the_container_does_not(
         self, api: FakeApi, session: DockerSession
     ) -> None:
