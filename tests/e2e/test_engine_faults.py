@@ -100,5 +100,5 @@ def _busy(
         if found := containers(client, run.name):
             results = list((plan.parent / "results").glob("*.json"))
             if 0 < len(results) < len(CELLS) / 2:
-                return found[0], run
+                return found[0].removeprefix("/"), run
     return None
