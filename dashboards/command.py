@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from dashboards.build import Built, build
@@ -42,17 +40,4 @@ def make(
     with if_free(cache / "lock") as free:
         # another build is at it: this one remembers nothing
         memory = cache if free else None
-        with _uncollected():
-            return build(found, out, options, url=url, memory=memory, progress=progress)
-
-
-@contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
-    """Looks for no garbage: millions of records live until a build ends, and have no cycles."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
+        return build(found, out, options, url=url, memory=memory, progress=progress)

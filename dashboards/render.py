@@ -7,10 +7,11 @@ files, and none of those makes HTML, addresses or code of a text.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemBytecodeCache, PackageLoader, StrictUndefined, Template
 
@@ -52,6 +53,9 @@ _TEMPLATES: Mapping[type, str] = {
     ExpectationsPage: "expectations.html",
     TrendsPage: "trends.html",
 }
+
+_FEW = 4096
+"""Pieces of pages that are kept, of a kind."""
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; "
@@ -98,6 +102,12 @@ def _template(name: str) -> Template:
 
 
 @cache
+def _macros() -> Any:
+    """Those of `macros.html`, as functions."""
+    return _template("macros.html").module
+
+
+@cache
 def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("dashboards"),
@@ -109,6 +119,9 @@ def _environment() -> Environment:
     )
     environment.filters.update(FILTERS, slug=slug)
     environment.globals.update(
+        # in tables of thousands of rows; there are few statuses, and few nights
+        badge=lru_cache(_FEW)(lambda status: _macros().badge(status)),
+        day=lru_cache(_FEW)(lambda night: _macros().night(night)),
         csp=CONTENT_SECURITY_POLICY,
         headline=headline,
         letters=LETTERS,

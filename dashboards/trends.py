@@ -107,9 +107,20 @@ def _relative(seconds: Floats) -> Floats:
     known = np.isfinite(logs).any(axis=1)
     center = np.full((len(logs), 1), np.nan)
     if known.any():
-        center[known, 0] = np.nanmedian(logs[known], axis=1)
+        center[known, 0] = _medians(logs[known])
     relative: Floats = logs - center
     return relative
+
+
+def _medians(rows: Floats) -> Floats:
+    """Of each row, without NaN; every row has a number. As `np.nanmedian`, in a tenth of its time:
+    that makes masked arrays.
+    """
+    ranked = np.sort(rows, axis=1)  # NaN comes last
+    count = (~np.isnan(ranked)).sum(axis=1)
+    at = np.arange(len(ranked))
+    medians: Floats = (ranked[at, (count - 1) // 2] + ranked[at, count // 2]) / 2
+    return medians
 
 
 def _mean(logs: Floats, at: NDArray[np.int64], days: int) -> tuple[float | None, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -26,7 +27,7 @@ from orchestrator.text import counts as counted
 from orchestrator.text import one_line, plural
 
 if TYPE_CHECKING:
-    from dashboards.command import Registered
+    from dashboards.command import Built, Registered
     from orchestrator.results.history.table import Table
 
 _SLACK_HOURS = 2.0
@@ -84,29 +85,9 @@ def command(app: App, /, **given: Any) -> int:
     The site opens from disk and from any web server. It needs no network, and says of every
     square that has no data since when and why.
     """
-    try:
-        from dashboards import command as pages
-    except ImportError as error:
-        raise UsageError(
-            f"the dashboard's libraries are not installed ({error.name}). "
-            "Do: pip install 'lighthouse-ci[dashboard]', or: nox -s dashboard"
-        ) from error
-
-    results = given["results"] or str(app.runs.folder)
     out = Path.cwd() / given["out"]
-    with _progress(quiet=given["as_json"]) as say:
-        built = pages.make(
-            results,
-            app.state / "history",
-            out,
-            pages.Options(
-                title=given["title"],
-                expected_hours=given["every"] + _SLACK_HOURS,
-                agents=partial(_registered, app, load_fleet(app.root).agents),
-            ),
-            given["url"],
-            say,
-        )
+    with _uncollected():
+        built = _built(app, out, given)
     if given["as_json"]:
         document = {
             "schema": 1,
@@ -123,8 +104,46 @@ def command(app: App, /, **given: Any) -> int:
     else:
         _show(app, built, out)
     if given["serve"]:
+        from dashboards import command as pages
+
         pages.serve(out, given["port"], lambda url: click.echo(f"{url}   Ctrl-C ends", err=True))
     return ExitCode.OK
+
+
+def _built(app: App, out: Path, given: Mapping[str, Any]) -> Built:
+    try:
+        from dashboards import command as pages
+    except ImportError as error:
+        raise UsageError(
+            f"the dashboard's libraries are not installed ({error.name}). "
+            "Do: pip install 'lighthouse-ci[dashboard]', or: nox -s dashboard"
+        ) from error
+
+    with _progress(quiet=given["as_json"]) as say:
+        return pages.make(
+            given["results"] or str(app.runs.folder),
+            app.state / "history",
+            out,
+            pages.Options(
+                title=given["title"],
+                expected_hours=given["every"] + _SLACK_HOURS,
+                agents=partial(_registered, app, load_fleet(app.root).agents),
+            ),
+            given["url"],
+            say,
+        )
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Looks for no garbage: millions of records live until a build ends, and have no cycles."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 @contextlib.contextmanager
@@ -161,7 +180,7 @@ def _registered(
     }
 
 
-def _show(app: App, built: Any, out: Path) -> None:
+def _show(app: App, built: Built, out: Path) -> None:
     screen = console()
     if not built.night:
         screen.print("there are no results yet: the site says so. Start a run: lh-ci run")

@@ -54,7 +54,11 @@ class Model(BaseModel):
     """Base of all: frozen, no unknown keys, no silent conversions."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        use_attribute_docstrings=True,
+        defer_build=True,  # most commands need few of them
     )
     wrong_keys: ClassVar[Mapping[str, str]] = {}
     """Keys that one might expect here, to what is said about them."""
