@@ -142,6 +142,8 @@ def _uncollected() -> Iterator[None]:
     try:
         yield
     finally:
+        # what is left goes with the process, and need not be looked through before
+        gc.freeze()
         if enabled:
             gc.enable()
 
