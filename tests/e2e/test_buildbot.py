@@ -186,7 +186,8 @@ def test_what_is_altered_on_its_way_is_refused_and_tried_again(site: Site) -> No
     assert "refused (other-agent)" in misses[f"pytorch_gpu.mlp.f32@{GPU}"]
     told = (site.folder / "dispatch.log").read_text()
     assert "refused (mismatch)" in told
-    assert [(r.kind, r.job) for r in refusals(site)] == [("mismatch", cpu), ("other-agent", gpu)]
+    told_of = [(r.kind, r.job) for r in refusals(site) if r.run == run.name]
+    assert told_of == [("mismatch", cpu), ("other-agent", gpu)]
 
 
 def test_a_worker_without_the_agents_keys_is_refused(site: Site) -> None:

@@ -126,8 +126,17 @@ def the_run(state: Path) -> Run:
 
 
 def leftovers(state: Path) -> list[str]:
-    """What is there for a moment alone, and is still there."""
+    """What is there for a moment alone, and is still there.
+
+    A run that was killed before it had a plan is a folder that nobody goes on with: `lh-ci clean`
+    removes it with what is in it.
+    """
     folder = the_run(state).folder
-    found = [path for path in state.rglob(".*") if path.name != ".gitignore"]
+    never = [path for path in state.glob("runs/*") if not (path / "plan.json").exists()]
+    found = [
+        path
+        for path in state.rglob(".*")
+        if path.name != ".gitignore" and not any(map(path.is_relative_to, never))
+    ]
     found += [path for path in (folder / "parcels",) if path.exists()]
     return sorted(str(path.relative_to(state)) for path in found)
